@@ -289,6 +289,15 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
   verification.fault = fault_of_claim(*plan.search, verification.step);
   if (verification.holds()) verification.fault = fault_of_memory(problem, plan, cluster);
   if (!verification.holds()) return verification;
+  // What all stages do again makes questions of their own.
+  if (problem.recompute_everywhere.size() > 1) {
+    for (const RecomputeEverywhere what : problem.recompute_everywhere) {
+      const Problem one = with_recompute_everywhere(problem, what);
+      verify(one, Space(one), plan, verification);
+      if (!verification.holds()) break;
+    }
+    return verification;
+  }
   // Recomputing never makes a plan faster: a bound without limits of memory holds, too.
   if (!problem.recompute_layers.empty()) {
     Verification unlimited = verification;

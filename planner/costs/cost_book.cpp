@@ -257,6 +257,14 @@ std::vector<LayerCost> CostBook::costs_of_rows(int kind, std::int64_t microbatch
 
 std::vector<LayerCost> CostBook::layer_costs_of(int kind, std::int64_t microbatch,
                                                 std::int64_t rows, int peers) const {
+  std::vector<LayerCost> costs = layer_costs_without_again(kind, microbatch, rows, peers);
+  for (std::size_t layer = 0; layer < setting_.again.size(); ++layer)
+    costs[layer] = recomputed(costs[layer], setting_.again[layer]);
+  return costs;
+}
+
+std::vector<LayerCost> CostBook::layer_costs_without_again(int kind, std::int64_t microbatch,
+                                                           std::int64_t rows, int peers) const {
   std::vector<LayerCost> costs = costs_of_rows(kind, microbatch, rows, peers);
   if (!shards_gradients(setting_.sharding)) return costs;
   const int replicas = static_cast<int>(std::max<std::int64_t>(microbatch / rows, 1));

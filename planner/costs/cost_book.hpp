@@ -115,6 +115,9 @@ struct CostBookSetting {
   std::int64_t sequence = 0;
   Parallelism parallelism = {};
   Sharding sharding = Sharding::none;  ///< what ZeRO-2 and 3 do in each pass is part of it
+  /// What each of the model's layers does again wherever it is, as part of its costs; empty:
+  /// nothing.
+  std::vector<Recomputed> again = {};
 };
 CostBookSetting book_setting(const Plan& plan);
 
@@ -148,6 +151,8 @@ class CostBook {
  private:
   CostSetting setting_for(int kind, std::int64_t samples, int peers) const;
   const ProfileEntry* entry(int kind, std::int64_t samples, int peers) const;
+  std::vector<LayerCost> layer_costs_without_again(int kind, std::int64_t microbatch,
+                                                   std::int64_t rows, int peers) const;
   std::vector<LayerCost> costs_of_rows(int kind, std::int64_t microbatch, std::int64_t rows,
                                        int peers) const;
   std::vector<LayerCost> layer_costs_of(int kind, std::int64_t microbatch, std::int64_t rows,

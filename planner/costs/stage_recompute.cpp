@@ -1,7 +1,9 @@
 #include "planner/costs/stage_recompute.hpp"
 
 #include <algorithm>
+#include <span>
 
+#include "planner/plan/layer_names.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -36,6 +38,37 @@ std::optional<int> length_of_runs(const Plan& plan,
     if (does_runs_of(length)) return length;
   }
   return {};
+}
+
+std::vector<Recomputed> again_everywhere(const Model& model, RecomputeEverywhere what) {
+  std::vector<Recomputed> again(model.layers.size(), Recomputed::full);
+  switch (what) {
+    case RecomputeEverywhere::none:
+    case RecomputeEverywhere::stages: return {};
+    case RecomputeEverywhere::layers: return again;
+    case RecomputeEverywhere::selective:
+    case RecomputeEverywhere::blocks: break;
+  }
+  const bool is_selective = what == RecomputeEverywhere::selective;
+  const LayerRange blocks = model.transformer ? decoder_layers(model) : LayerRange{};
+  for (int layer = 0; layer < static_cast<int>(again.size()); ++layer) {
+    const bool is_block = blocks.first <= layer && layer < blocks.end;
+    again[static_cast<std::size_t>(layer)] = !is_block      ? Recomputed::none
+                                             : is_selective ? Recomputed::selective
+                                                            : Recomputed::full;
+  }
+  return again;
+}
+
+void recompute_everywhere(Stage& stage, RecomputeEverywhere what,
+                          const std::vector<Recomputed>& again) {
+  stage.recompute = what == RecomputeEverywhere::stages ? Recompute::full : Recompute::none;
+  stage.again.clear();
+  if (again.empty()) return;
+  const auto own = std::span(again).subspan(static_cast<std::size_t>(stage.layers.first),
+                                            static_cast<std::size_t>(stage.layers.size()));
+  if (std::ranges::any_of(own, [](Recomputed each) { return each != Recomputed::none; }))
+    stage.again.assign(own.begin(), own.end());
 }
 
 std::string recompute_in_words(const Stage& stage) {

@@ -51,6 +51,22 @@ OptimizerKind read_optimizer_kind(std::string_view name) {
   return read_known("optimizer", name, {OptimizerKind::adamw, OptimizerKind::sgd});
 }
 
+std::string_view to_string(RecomputeEverywhere what) {
+  switch (what) {
+    case RecomputeEverywhere::none: return "none";
+    case RecomputeEverywhere::selective: return "selective";
+    case RecomputeEverywhere::blocks: return "blocks";
+    case RecomputeEverywhere::layers: return "layers";
+    case RecomputeEverywhere::stages: return "stages";
+  }
+  return "";
+}
+
+RecomputeEverywhere read_recompute_everywhere(std::string_view name) {
+  using enum RecomputeEverywhere;
+  return read_known("recomputation", name, {none, selective, blocks, layers, stages});
+}
+
 std::string_view to_string(ObjectiveKind kind) {
   switch (kind) {
     case ObjectiveKind::step: return "step";

@@ -23,6 +23,17 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
+/// What all stages of a plan do again, for frameworks that know one answer for all.
+enum class RecomputeEverywhere {
+  none,
+  selective,  ///< each transformer block its attention (`Recomputed::selective`)
+  blocks,     ///< each transformer block all of itself, by itself
+  layers,     ///< each layer all of itself, by itself
+  stages      ///< each stage as a whole
+};
+std::string_view to_string(RecomputeEverywhere what);
+RecomputeEverywhere read_recompute_everywhere(std::string_view name);
+
 /// Consecutive layers, and the devices that hold them.
 struct Stage {
   LayerRange layers;
@@ -104,6 +115,9 @@ struct Question {
   std::vector<int> tensor_parallel{1};
   std::vector<Recompute> recompute;
   std::vector<Recomputed> recompute_layers;
+  /// Of these, what all stages do alike; empty: each stage what it likes of the above.
+  std::vector<RecomputeEverywhere> recompute_everywhere = {};
+  std::string target = {};  ///< the framework that plans are for, "megatron@0.19.2"; empty: any
   /// Bytes that may be used of each of the cluster's device kinds; nothing: unlimited.
   std::vector<std::optional<Bytes>> memory;
   std::optional<int> devices, max_stages;

@@ -8,6 +8,8 @@
 //     "tensor_parallel": [1, 2],
 //     "recompute": ["none", "full"],      allowed per stage
 //     "recompute_layers": ["selective"],  allowed per layer, beside nothing; none if left out
+//     "recompute_everywhere": ["none"],   of which all stages do one alike, for a framework
+//     "for": "megatron@0.19.2",           the framework that plans are for, if any
 //     "memory": [85899345920, null],      usable bytes of each device kind; null: no limit
 //     "devices": 8, "max_stages": 4,      where they are limited
 //     "excluded": [3],                    devices that no plan may use, where there are any
@@ -81,7 +83,8 @@ Question read_question(const Json& json, const Batch& batch) {
   json.allow_only({"objective", "microbatches", "microbatch_per_copy", "schedules",
                    "tensor_parallel", "recompute", "recompute_layers", "memory", "devices",
                    "max_stages", "min_layers_per_stage", "straight", "use_fewer_devices",
-                   "sequence_parallel", "parallelism", "fixed", "excluded"});
+                   "sequence_parallel", "parallelism", "fixed", "excluded", "recompute_everywhere",
+                   "for"});
   Question question;
   question.objective = read_name(json["objective"], read_objective_kind);
   question.microbatches = read_choices(json["microbatches"], [&](const Json& size) {
@@ -96,6 +99,12 @@ Question read_question(const Json& json, const Batch& batch) {
       json["tensor_parallel"], [](const Json& degree) { return degree.small_integer(1, INT_MAX); });
   question.recompute = read_choices(
       json["recompute"], [](const Json& name) { return read_name(name, read_recompute); });
+  if (json.contains("recompute_everywhere")) {
+    question.recompute_everywhere =
+        read_choices(json["recompute_everywhere"],
+                     [](const Json& name) { return read_name(name, read_recompute_everywhere); });
+  }
+  if (json.contains("for")) question.target = json["for"].string();
   if (json.contains("recompute_layers")) {
     question.recompute_layers = read_choices(json["recompute_layers"], [](const Json& name) {
       return read_name(name, read_layer_choice);
@@ -143,6 +152,9 @@ nlohmann::ordered_json question_value(const Question& question) {
       {"recompute", std::move(recompute)},          {"memory", std::move(memory)}};
   if (question.microbatch_per_copy) value["microbatch_per_copy"] = true;
   if (!by_layer.empty()) value["recompute_layers"] = std::move(by_layer);
+  for (const RecomputeEverywhere choice : question.recompute_everywhere)
+    value["recompute_everywhere"].push_back(to_string(choice));
+  if (!question.target.empty()) value["for"] = question.target;
   if (question.devices) value["devices"] = *question.devices;
   if (question.max_stages) value["max_stages"] = *question.max_stages;
   if (!question.excluded.empty()) value["excluded"] = question.excluded;

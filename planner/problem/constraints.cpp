@@ -36,6 +36,10 @@ bool asks_for_parallelism(const Problem& problem) {
   return parallelism.context > 1 || parallelism.expert > 1 || parallelism.expert_tensor > 0;
 }
 
+bool asks_for_target(const Problem& problem) {
+  return problem.target != nullptr;
+}
+
 bool asks_for_tensor_parallel(const Problem& problem) {
   const auto& degrees = problem.tensor_parallel;
   return std::find(degrees.begin(), degrees.end(), 1) == degrees.end();

@@ -12,7 +12,8 @@ namespace stagecraft {
 /// Which wishes a strategy obeys, as a sum.
 namespace wish {
 inline constexpr unsigned fix = 1, least_layers = 2, most_stages = 4, straight = 8, exclude = 16,
-                          recompute = 32, tensor_parallel = 64, parallelism = 128, all = 255;
+                          recompute = 32, tensor_parallel = 64, parallelism = 128, target = 256,
+                          all = 511;
 }
 
 struct Wish {
@@ -30,6 +31,8 @@ bool asks_for_excluded(const Problem& problem);
 bool asks_for_recompute(const Problem& problem);
 /// Context parallelism, or experts over several devices.
 bool asks_for_parallelism(const Problem& problem);
+/// Plans that one framework runs.
+bool asks_for_target(const Problem& problem);
 /// That there is tensor parallelism in any case.
 bool asks_for_tensor_parallel(const Problem& problem);
 
@@ -42,6 +45,7 @@ inline constexpr std::array wishes{
     Wish{wish::recompute, "--recompute", asks_for_recompute},
     Wish{wish::tensor_parallel, "--tensor-parallel without 1", asks_for_tensor_parallel},
     Wish{wish::parallelism, "--context-parallel or --expert-parallel", asks_for_parallelism},
+    Wish{wish::target, "--for", asks_for_target},
 };
 
 }  // namespace stagecraft

@@ -14,6 +14,13 @@ std::vector<Parallelism> parallelism_choices(const Problem& problem) {
   return choices;
 }
 
+Problem with_recompute_everywhere(Problem problem, RecomputeEverywhere what) {
+  problem.recompute_everywhere = {what};
+  problem.recompute = {what == RecomputeEverywhere::stages ? Recompute::full : Recompute::none};
+  problem.recompute_layers.clear();
+  return problem;
+}
+
 Problem with_parallelism_of(Problem problem, const Plan& plan) {
   const bool sequence = problem.parallelism.sequence;
   problem.parallelism = plan.parallelism;

@@ -11,6 +11,7 @@
 
 #include "planner/costs/predict.hpp"
 #include "planner/plan/plan.hpp"
+#include "planner/targets/targets.hpp"
 
 namespace stagecraft {
 
@@ -48,8 +49,13 @@ struct Problem {
   /// What each layer of a stage that does not recompute as a whole may do by itself; empty:
   /// nothing.
   std::vector<Recomputed> recompute_layers;
-  std::optional<int> devices;  ///< use the first so many of the cluster; default all
-  std::vector<int> excluded;   ///< devices of the cluster that no plan may use, ascending
+  /// Of these, what all stages do alike; `recompute` and `recompute_layers` say nothing then.
+  /// Empty: each stage what it likes. More than one are searched one after another
+  /// (planner/search/recompute_search.hpp).
+  std::vector<RecomputeEverywhere> recompute_everywhere;
+  const Target* target = nullptr;  ///< the framework that plans are for; null: any, or several
+  std::optional<int> devices;      ///< use the first so many of the cluster; default all
+  std::vector<int> excluded;       ///< devices of the cluster that no plan may use, ascending
   std::optional<int> max_stages;
   int min_layers_per_stage = 1;  ///< 0: stages between the first and the last one may be empty
   bool straight = false;         ///< no replication
@@ -60,6 +66,14 @@ struct Problem {
   ObjectiveKind objective = ObjectiveKind::step;
   bool use_fewer_devices = true;  ///< a plan on fewer devices is a candidate too
 };
+
+/// Whether every stage has as many replicas and peers as any other, on the next devices.
+inline bool has_equal_stages(const Problem& problem) {
+  return problem.target != nullptr && problem.target->equal_stages;
+}
+
+/// The question about plans that all do this again everywhere.
+Problem with_recompute_everywhere(Problem problem, RecomputeEverywhere what);
 
 /// `parallelism`, then the others.
 std::vector<Parallelism> parallelism_choices(const Problem& problem);

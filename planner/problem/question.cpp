@@ -14,6 +14,8 @@ Question question_of(const Problem& problem) {
                     .tensor_parallel = problem.tensor_parallel,
                     .recompute = problem.recompute,
                     .recompute_layers = problem.recompute_layers,
+                    .recompute_everywhere = problem.recompute_everywhere,
+                    .target = problem.target == nullptr ? "" : to_words(*problem.target),
                     .memory = {},
                     .devices = problem.devices,
                     .max_stages = problem.max_stages,
@@ -68,6 +70,8 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
   problem.tensor_parallel = question.tensor_parallel;
   problem.recompute = question.recompute;
   problem.recompute_layers = question.recompute_layers;
+  problem.recompute_everywhere = question.recompute_everywhere;
+  if (!question.target.empty()) problem.target = &find_target(question.target);
   problem.devices = question.devices;
   problem.max_stages = question.max_stages;
   problem.excluded = question.excluded;

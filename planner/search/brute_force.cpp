@@ -13,6 +13,7 @@
 #include "planner/problem/incumbents.hpp"
 #include "planner/problem/objective.hpp"
 #include "planner/search/infeasible.hpp"
+#include "planner/search/recompute_search.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/orders.hpp"
 #include "planner/space/space.hpp"
@@ -351,6 +352,8 @@ double count_plans(const Problem& problem) {
 }
 
 SearchResult search_brute_force(const Problem& problem, const SearchControl& control) {
+  if (problem.recompute_everywhere.size() > 1)
+    return search_each_recompute(search_brute_force, problem, control);
   const Space space(problem);
   const Leaderboard empty(control.top);
   Leaderboard board = empty;

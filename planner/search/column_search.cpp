@@ -21,7 +21,7 @@ constexpr std::int64_t most_per_range = 100;
 }  // namespace
 
 bool is_wide(const Space& space, const Setting& setting) {
-  if (has_many_devices(space, setting)) return true;
+  if (has_many_devices(space, setting) || has_equal_stages(space.problem())) return true;
   if (has_chain_bounds(setting)) return false;
   constexpr double most_layouts = 5e6, most_known = 2000;
   double layouts = 0;

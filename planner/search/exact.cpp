@@ -41,6 +41,7 @@
 #include "planner/search/layers_search.hpp"
 #include "planner/search/one_order.hpp"
 #include "planner/search/other_devices.hpp"
+#include "planner/search/recompute_search.hpp"
 #include "planner/search/simulated_search.hpp"
 #include "planner/search/unsearched.hpp"
 #include "planner/space/device_orders.hpp"
@@ -126,7 +127,8 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
     result.lower_bound = own_bound;
     result.rests_on = own_rest;
   }
-  if (problem.fixed.empty() && has_more_orders(problem.profile.model, orders.size() + 1)) {
+  if (problem.fixed.empty() && !has_equal_stages(problem) &&
+      has_more_orders(problem.profile.model, orders.size() + 1)) {
     result.scope.add({.orders = static_cast<int>(orders.size()) + 1,
                       .least_of_others = least_of_any_kind(space, result)});
   }
@@ -178,6 +180,8 @@ SearchResult search_given(const Problem& problem, const SearchControl& control) 
 }
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control) {
+  if (problem.recompute_everywhere.size() > 1)
+    return search_each_recompute(search_exact, problem, control);
   if (lacks_room_for_one_copy(problem)) return nothing_fits(problem, control);
   if (has_simulated_schedules(problem)) return search_with_simulated(problem, control);
   if (!problem.other_parallelism.empty()) return search_degrees(problem, control);

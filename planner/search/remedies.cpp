@@ -78,6 +78,7 @@ void try_larger_batch(Remedies& remedies) {
 
 void try_recomputation(Remedies& remedies) {
   const Problem& problem = remedies.problem();
+  if (!problem.recompute_everywhere.empty()) return;  // it has the one that needs least memory
   const auto& allowed = problem.recompute;
   Problem changed = problem;
   changed.recompute = {Recompute::none, Recompute::full};
@@ -126,6 +127,10 @@ void try_other_schedule(Remedies& remedies) {
   for (const std::string_view name : {"1f1b", "auto", "v-half", "v-min"}) {
     Problem changed = problem;
     changed.schedules = name == "auto" ? usual_schedule_choices(problem) : schedule_choices(name);
+    std::erase_if(changed.schedules, [&](const ScheduleChoice& choice) {
+      return problem.target != nullptr && !has_schedule(*problem.target, choice.name);
+    });
+    if (changed.schedules.empty()) continue;
     if (are_tried(changed.schedules, problem) || !remedies.helps(changed)) continue;
     remedies.add(concat("--schedule ", name));
     return;

@@ -162,7 +162,8 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
                     Leaderboard& board, SearchResult& result) {
   add_best(space, control, board, starts);
   const std::optional<Duration> searched = board.best();
-  add_outside(space, control, starts, board);
+  // Of equal stages there are none beyond.
+  if (!has_equal_stages(space.problem())) add_outside(space, control, starts, board);
   // Bounds on plans of every kind take costs of all layers in every setting.
   const bool has_time = !control.stop.stop_requested();
   result.least_of_mixed = !has_several_degrees(space) ? Duration::max()

@@ -41,6 +41,7 @@ double count_layouts(const Space& space, const Setting& setting, int depth) {
 }
 
 bool has_only_columns(const Space& space, const Setting& setting) {
+  if (has_equal_stages(space.problem())) return true;
   const int devices = space.devices(setting);
   if (setting.replicas != ReplicaPolicy::split) {
     // The columns of all are there but for those that would not have equally many microbatches.

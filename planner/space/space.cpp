@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/costs/stage_recompute.hpp"
+#include "planner/plan/layer_names.hpp"
 #include "planner/plan/parallelism_fault.hpp"
 #include "planner/plan/plan_fault.hpp"
 #include "planner/problem/objective.hpp"
@@ -42,6 +44,42 @@ std::string too_short(const ScheduleChoice& choice, int devices, int microbatche
                 microbatches);
 }
 
+/// Whether so many ranks, numbered over nodes of this width, are on one node or fill several.
+bool are_whole_nodes(int ranks, int width) {
+  return ranks <= width || ranks % width == 0;
+}
+
+/// Device by device of the pipeline, replica by replica, all peers.
+std::vector<int> ranks_of(const Plan& plan) {
+  std::vector<int> ranks;
+  for (int device = 0; device < pipeline_devices(plan); ++device) {
+    for (const auto& peers : plan.stages[static_cast<std::size_t>(device)].devices)
+      ranks.insert(ranks.end(), peers.begin(), peers.end());
+  }
+  return ranks;
+}
+
+/// Why a framework whose ranks are numbered stage by stage, all stages alike, has no such stages;
+/// empty if it has.
+std::string against_stages(const Plan& plan, int width) {
+  const auto& first = plan.stages.front().devices;
+  for (const Stage& stage : plan.stages) {
+    if (stage.devices.size() != first.size()) return "stages have unequal numbers of replicas";
+    for (const auto& peers : stage.devices) {
+      if (peers.size() != first.front().size()) return "stages have unequal numbers of peers";
+    }
+  }
+  if (first.size() > 1 && plan.replicas == ReplicaPolicy::round_robin) return "replicas take turns";
+  if (plan.batch.microbatch % static_cast<std::int64_t>(first.size()) != 0)
+    return "replicas have unequal shares of a microbatch";
+  if (!plan.order.empty()) return "layers are in an order of their own";
+  const std::vector<int> ranks = ranks_of(plan);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank] != static_cast<int>(rank)) return "devices are not numbered stage by stage";
+  }
+  return are_whole_nodes(static_cast<int>(ranks.size()), width) ? "" : "nodes are used in part";
+}
+
 bool is_one_f_one_b(const ScheduleChoice& choice) {
   return find_schedule(choice.name).generate == one_f_one_b;
 }
@@ -54,13 +92,26 @@ Space::Space(const Problem& problem)
       parallelism_(parallelism_choices(problem)) {
   choose_devices();
   require_searchable(problem);
+  const Model& model = problem.profile.model;
+  const bool keeps_ends =
+      problem.target != nullptr && problem.target->keeps_ends && model.transformer;
+  cuts_ = keeps_ends ? LayerRange{decoder_layers(model).first, transformer_layers(model).end}
+                     : LayerRange{0, layers()};
+  for (const RecomputeEverywhere what : problem.recompute_everywhere)
+    again_everywhere_.push_back(again_everywhere(problem.profile.model, what));
+  // What all layers do again is as if they took so long and kept so little by themselves.
+  const bool is_one = again_everywhere_.size() == 1;
+  const std::vector<Recomputed> again =
+      is_one ? again_everywhere_.front() : std::vector<Recomputed>{};
   for (const Parallelism& parallelism : parallelism_) {
-    books_.push_back(
-        std::make_unique<CostBook>(problem.profile, cluster_,
-                                   CostBookSetting{.precision = problem.precision,
-                                                   .sequence = problem.sequence,
-                                                   .parallelism = parallelism,
-                                                   .sharding = problem.optimizer.sharding}));
+    CostBookSetting setting{.precision = problem.precision,
+                            .sequence = problem.sequence,
+                            .parallelism = parallelism,
+                            .sharding = problem.optimizer.sharding};
+    if (!again.empty())
+      plain_books_.push_back(std::make_unique<CostBook>(problem.profile, cluster_, setting));
+    setting.again = again;
+    books_.push_back(std::make_unique<CostBook>(problem.profile, cluster_, std::move(setting)));
   }
   std::optional<Error> missing;
   const auto choices = static_cast<int>(parallelism_.size());
@@ -123,6 +174,7 @@ Bytes Space::boundary(const Setting& setting, int device, int cut) const {
 
 bool Space::may_end_at(const Setting& setting, int used_devices) const {
   const int all = groups(setting.peers), used = used_devices * setting.columns;
+  if (has_equal_stages(problem_) && !are_whole_nodes(used * setting.peers, width_)) return false;
   return problem_.use_fewer_devices ? used <= all : used == all;
 }
 
@@ -142,7 +194,38 @@ int Space::choice_of(const Parallelism& parallelism) const {
 }
 
 CostBook& Space::book(const Plan& plan) const {
-  return *books_[static_cast<std::size_t>(choice_of(plan.parallelism))];
+  const auto& books = plain_books_.empty() ? books_ : plain_books_;
+  return *books[static_cast<std::size_t>(choice_of(plan.parallelism))];
+}
+
+std::string Space::against_pipeline(const Setting& setting, int devices) const {
+  if (problem_.target == nullptr) return {};
+  return stagecraft::refusal(
+      *problem_.target,
+      {.schedule = setting.schedule, .devices = devices, .microbatches = setting.microbatches});
+}
+
+std::string Space::against_target(const Plan& plan) const {
+  if (has_equal_stages(problem_)) {
+    std::string why = against_stages(plan, width_);
+    if (!why.empty()) return why;
+  }
+  const auto does = [&](std::size_t choice) {
+    return std::ranges::all_of(plan.stages, [&](const Stage& stage) {
+      Stage expected = stage;
+      recompute_everywhere(expected, problem_.recompute_everywhere[choice],
+                           again_everywhere_[choice]);
+      return expected == stage;
+    });
+  };
+  bool is_one = again_everywhere_.empty();
+  for (std::size_t choice = 0; choice < again_everywhere_.size(); ++choice)
+    is_one = is_one || does(choice);
+  if (!is_one) return "stages do not all recompute the same";
+  if (problem_.target == nullptr) return {};
+  return stagecraft::refusal(*problem_.target, {.schedule = plan.schedule,
+                                                .devices = pipeline_devices(plan),
+                                                .microbatches = plan.batch.microbatches});
 }
 
 bool Space::allows_stages(int stages) const {
@@ -151,8 +234,14 @@ bool Space::allows_stages(int stages) const {
                      [&](const FixedStage& fixed) { return fixed.stage < stages; });
 }
 
+/// Whether a stage may end before this layer.
+bool Space::may_cut(int layer) const {
+  return layer == 0 || layer == layers() || (cuts_.first <= layer && layer <= cuts_.end);
+}
+
 bool Space::allows(int stage, const LayerRange& layers) const {
   if (layers.size() < problem_.min_layers_per_stage) return false;
+  if (!may_cut(layers.first) || !may_cut(layers.end)) return false;
   const bool is_inside = layers.first > 0 && layers.end < this->layers();
   if (layers.size() < 1 && !(layers.size() == 0 && is_inside)) return false;
   return std::all_of(problem_.fixed.begin(), problem_.fixed.end(), [&](const FixedStage& fixed) {
@@ -177,6 +266,11 @@ bool Space::layers_choose() const {
 }
 
 bool Space::wants(const Setting& setting, const std::vector<int>& replicas) const {
+  if (has_equal_stages(problem_)) {
+    const int first = replicas.front();
+    if (setting.microbatch % first != 0) return false;
+    if (std::ranges::any_of(replicas, [&](int count) { return count != first; })) return false;
+  }
   const int whole_sets = replicas_of_experts(parallelism(setting), setting.peers);
   const auto has_experts = [&](int count) { return count * setting.columns % whole_sets == 0; };
   if (!std::all_of(replicas.begin(), replicas.end(), has_experts)) return false;
@@ -236,6 +330,9 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
                            devices[static_cast<std::size_t>(device)],
                            layout.recompute[s],
                            layout.again_of(stage)});
+    if (again_everywhere_.size() != 1) continue;
+    recompute_everywhere(plan.stages.back(), problem_.recompute_everywhere.front(),
+                         again_everywhere_.front());
   }
   return plan;
 }
@@ -273,6 +370,11 @@ std::optional<Schedule> Space::schedule(const Setting& setting,
     refusal_ = concat(choice.name, " has one stage per device");
     return {};
   }
+  const std::string against = against_pipeline(setting, static_cast<int>(replicas.size()));
+  if (!against.empty()) {
+    refusal_ = against;
+    return {};
+  }
   if (!setting.drains) {
     refusal_ =
         too_short(choice, window_of(choice, setting.replicas, replicas), setting.microbatches);
@@ -304,6 +406,8 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
   candidate.plan.parallelism = parallelism_[static_cast<std::size_t>(choice_of(plan.parallelism))];
   candidate.plan.parallelism.sequence =
       problem_.parallelism.sequence && tensor_degree(candidate.plan) > 1;
+  candidate.rejected = against_target(candidate.plan);
+  if (!candidate.rejected.empty()) return candidate;
   const auto find = cuts_microbatches(candidate.plan.schedule) ? find_fault : find_structural_fault;
   if (const auto fault = find(candidate.plan, problem_.profile.model, cluster_)) {
     candidate.rejected = fault->message;

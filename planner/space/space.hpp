@@ -165,6 +165,12 @@ class Space {
   /// What the user wants this stage to hold.
   std::optional<LayerRange> fixed_layers(int stage) const;
   bool allows(Recompute recompute) const;
+  /// Why the framework that plans are for does not run this one, or why it does not recompute as it
+  /// was asked everywhere; empty if there is nothing against it. Of a plan with the space's
+  /// settings and layers.
+  std::string against_target(const Plan& plan) const;
+  /// The same of pipelines of so many devices, each with the setting's microbatches.
+  std::string against_pipeline(const Setting& setting, int devices) const;
   /// Whether layers may choose for themselves what they do again.
   bool layers_choose() const;
   /// Whether a layout replicates, if this setting is only there for that.
@@ -182,6 +188,7 @@ class Space {
 
  private:
   void choose_devices();
+  bool may_cut(int layer) const;
   const std::vector<int>& blocks(int size) const;
   bool has_groups(int degree) const;
   int count_groups(int degree) const;
@@ -216,8 +223,14 @@ class Space {
   std::vector<int> groups_;                         ///< per small tensor-parallel degree
   mutable std::map<int, std::vector<int>> blocks_;  ///< by size: their devices, block after block
   std::vector<Parallelism> parallelism_;            ///< to try
-  std::vector<std::unique_ptr<CostBook>> books_;    ///< of each
+  std::vector<std::unique_ptr<CostBook>> books_;    ///< of each, for searches
+  /// Of each, for plans that say layer by layer what they do again, where `books_` have that in
+  /// their costs; else empty.
+  std::vector<std::unique_ptr<CostBook>> plain_books_;
+  /// Of each `Problem::recompute_everywhere`, what the model's layers do.
+  std::vector<std::vector<Recomputed>> again_everywhere_;
   std::vector<Setting> settings_;
+  LayerRange cuts_;  ///< where the framework may cut, both ends included
   /// By the setting's choice, peers and columns, and devices.
   mutable std::map<std::tuple<int, int, int, std::vector<int>>, StageGroups> stage_groups_;
   mutable std::string refusal_;

@@ -127,7 +127,7 @@ void Space::add_settings(std::int64_t microbatch, int degree, int choice) {
 }
 
 bool Space::may_take_turns(const Setting& setting) const {
-  if (problem_.straight || devices(setting) == 1) return false;
+  if (problem_.straight || has_equal_stages(problem_) || devices(setting) == 1) return false;
   // Rounds of different lengths have no version in common.
   if (find_schedule(setting.schedule.name).weights == WeightPolicy::vertical_sync) return false;
   return !needs_equal_shares(parallelism(setting), problem_.optimizer.sharding);
@@ -212,6 +212,7 @@ std::vector<Setting> Space::of_every_depth(std::vector<Setting> columns) const {
       if (!may_end_at(column, depth) || !allows_stages(depth * column.schedule.virtual_stages)) {
         continue;
       }
+      if (!against_pipeline(column, depth).empty()) continue;
       column.depth = depth;
       settings.push_back(column);
     }

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "planner/analysis/frameworks.hpp"
 #include "planner/costs/compile.hpp"
 #include "planner/interop/other_files.hpp"
 #include "profiles/json.hpp"
@@ -29,12 +30,14 @@ struct CheckArguments {
   int microbatches = 8;
   int messages_in_flight = 0;
   bool certificate = false;
+  std::string target;
 };
 
 /// What a subject turned out to be.
 struct Checked {
   CheckReport report;
-  std::optional<Verification> bound;  ///< of a plan, if asked for
+  std::optional<Verification> bound;          ///< of a plan, if asked for
+  std::optional<FrameworkVerdict> framework;  ///< of a plan, if asked for
 };
 
 Checked check_plan(Console& console, const LoadedPlan& loaded, const CheckArguments& arguments,
@@ -50,7 +53,11 @@ Checked check_plan(Console& console, const LoadedPlan& loaded, const CheckArgume
   const int layers = static_cast<int>(loaded.profile.model.layers.size());
   report.proved.insert(report.proved.begin(),
                        concat(layers, " of ", layers, " layers placed, each once"));
-  Checked checked{std::move(report), {}};
+  Checked checked{std::move(report), {}, {}};
+  if (!arguments.target.empty()) {
+    const Target& target = find_target(arguments.target);
+    checked.framework = {&target, reasons_against(target, loaded)};
+  }
   // A bound is verified for what was asked when the plan was made.
   if (!arguments.certificate) return checked;
   checked.bound = verify_bound(loaded.plan, loaded.profile, loaded.cluster);
@@ -64,6 +71,8 @@ void require_of_schedule(const CheckArguments& arguments) {
   if (arguments.certificate) {
     fail_usage("--certificate verifies the bound of a plan; ", arguments.subject, " is a schedule");
   }
+  if (!arguments.target.empty())
+    fail_usage("--for judges a plan; ", arguments.subject, " is a schedule");
   if (is_given(arguments.memory)) {
     fail_usage("--memory and --mem-limit judge a plan; ", arguments.subject, " is a schedule");
   }
@@ -75,6 +84,7 @@ Checked check_schedule(Console& console, const CheckArguments& arguments,
   return {check(lower(find_schedule(console, arguments.subject, arguments.shape,
                                     arguments.microbatches)),
                 options),
+          {},
           {}};
 }
 
@@ -93,7 +103,7 @@ Checked check_file(Console& console, const CheckArguments& arguments, const Chec
     const TorchReading reading{.pipes = arguments.shape.pipes.value_or(1),
                                .sequence_chunks = arguments.shape.sequence_chunks};
     require_of_schedule(arguments);
-    return {check(lower(read_schedule_text(console, text, path, reading)), options), {}};
+    return {check(lower(read_schedule_text(console, text, path, reading)), options), {}, {}};
   }
   const bool is_json = path.ends_with(".json") || trim(text).starts_with('{');
   if (!is_json) {
@@ -124,6 +134,9 @@ Action declare_check(CLI::App& app) {
   app.add_flag(
       "--certificate", arguments->certificate,
       "With a plan: verify that the plan answers its question and that its lower bound holds");
+  app.add_option("--for", arguments->target,
+                 "With a plan: whether this framework runs it, or every reason why not")
+      ->type_name("NAME");
   declare_memory(app, arguments->memory, "With a plan");
   return [arguments](Console& console) {
     const CheckOptions options{.memory_limits = {},
@@ -131,7 +144,7 @@ Action declare_check(CLI::App& app) {
     const Checked checked = is_file(arguments->subject)
                                 ? check_file(console, *arguments, options)
                                 : check_schedule(console, *arguments, options);
-    return show_report(console, checked.report, checked.bound);
+    return show_report(console, checked.report, checked.bound, checked.framework);
   };
 }
 

@@ -28,7 +28,7 @@ namespace {
 
 struct PlanArguments {
   PlanningOptions planning;
-  std::string time_limit, gap = "0%", strategy = "exact", pareto;
+  std::string time_limit, gap, strategy = "exact", pareto;
   RiskOptions risk;
   SharingOptions sharing;
   int top = 1;
@@ -68,13 +68,22 @@ std::optional<LinkSharing> sharing_of(const PlanArguments& arguments) {
   return sharing;
 }
 
+/// On few devices proofs take no time; on more the last percent takes most of it.
+double gap_for(const PlanArguments& arguments, const Problem& problem) {
+  constexpr int few_devices = 16;
+  constexpr double usual_gap = 0.01;
+  if (!arguments.gap.empty()) return read_percent("--gap", arguments.gap);
+  const int devices = problem.devices.value_or(device_count(problem.cluster));
+  return devices > few_devices ? usual_gap : 0;
+}
+
 SearchResult search_for(Console& console, const PlanArguments& arguments, const Problem& problem,
                         const std::optional<Risk>& risk, const Interrupt& interrupt) {
   Progress progress(console, "searching");
   SearchControl control{.stop = interrupt.token(),
                         .top = arguments.top,
                         .threads = console.options().threads,
-                        .gap = read_percent("--gap", arguments.gap)};
+                        .gap = gap_for(arguments, problem)};
   control.progress = [&](const SearchProgress& state) {
     progress.update(
         state.done,
@@ -92,6 +101,13 @@ SearchResult search_for(Console& console, const PlanArguments& arguments, const 
   const auto front = choice.strategy->front;
   return front != nullptr ? front(problem, control, most_on_front, spacing_on_front)
                           : pareto_front(search, problem, control, most_on_front, spacing_on_front);
+}
+
+/// What frameworks would take is told of the step alone, as our own search finds it.
+bool compares_frameworks(const PlanArguments& arguments, const Problem& problem) {
+  return problem.target == nullptr && arguments.strategy == "exact" && arguments.pareto.empty() &&
+         arguments.risk.level.empty() && arguments.sharing.sharing.empty() &&
+         problem.objective != ObjectiveKind::cost;
 }
 
 int make_plan(Console& console, const PlanArguments& arguments) {
@@ -135,9 +151,13 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                   .short_by = 0,
                   .remedies = {}});
   }
-  report_plans(
-      console, problem, search,
-      {.is_front = wants_front(arguments, problem), .risk = risk, .stop = interrupt.late_token()});
+  const bool is_front = wants_front(arguments, problem);
+  report_plans(console, problem, search,
+               {.is_front = is_front,
+                .risk = risk,
+                .said = said_of_plans(arguments.planning),
+                .compares_frameworks = compares_frameworks(arguments, problem),
+                .stop = interrupt.late_token()});
   return interrupt.interrupted() ? interrupt.exit_code() : 0;
 }
 
@@ -155,6 +175,7 @@ struct OptionGroup {
 
 void group_options(CLI::App& app) {
   const std::array groups{
+      OptionGroup{"Framework", {"--for"}},
       OptionGroup{"Devices", {"--memory", "--bandwidth", "--devices", "--exclude", "--price"}},
       OptionGroup{"Training",
                   {"--batch", "--microbatch", "--sequence", "--precision", "--optimizer",
@@ -179,7 +200,8 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
                  "Time limit of the search; the best plan so far is the result")
       ->type_name("D");
   app.add_option("--gap", arguments.gap,
-                 "Stop when the plan is proved within this percentage of the optimum (0%)")
+                 "Stop when the plan is proved within this percentage of the optimum (1% on more "
+                 "than 16 devices, else 0%)")
       ->type_name("PERCENT");
   app.add_option("--top", arguments.top, "Number of plans to show (1)")
       ->type_name("N")

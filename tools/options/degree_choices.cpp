@@ -30,7 +30,8 @@ std::vector<int> listed(std::string_view flag, const std::string& text) {
 std::vector<int> context_choices(const PlanningOptions& options, const Problem& problem) {
   if (options.context_parallel != "auto")
     return listed("--context-parallel", options.context_parallel);
-  constexpr std::int64_t least_tokens = 8192;
+  // People who train with a framework also share shorter ones, to fit larger microbatches.
+  const std::int64_t least_tokens = options.target.empty() ? 8192 : 4096;
   const std::vector<Level>& levels = problem.cluster.levels;
   std::vector<int> degrees{1};
   if (!may_share_layers(problem) || levels.empty()) return degrees;

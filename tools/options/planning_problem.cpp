@@ -9,6 +9,7 @@
 #include "planner/problem/objective.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
+#include "planner/space/target_question.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "simulator/schedules/schedules.hpp"
@@ -187,7 +188,31 @@ std::string why_few_devices(const Problem& problem) {
   return "";
 }
 
+/// Of states where the framework that plans are for has that: it takes no longer and leaves memory.
+Sharding usual_sharding(const PlanningOptions& options) {
+  if (options.target.empty()) return Sharding::none;
+  const auto known = find_target(options.target).sharding;
+  const bool has_it = std::ranges::find(known, Sharding::zero1) != known.end();
+  return has_it ? Sharding::zero1 : Sharding::none;
+}
+
+std::string target_help() {
+  std::string names;
+  for (const Target* target : newest_targets())
+    names += concat(names.empty() ? "" : ", ", target->name);
+  return "Only plans that this framework runs, which `export` writes for it: " + names +
+         "; NAME@VERSION for a version";
+}
+
 }  // namespace
+
+SaidOfPlans said_of_plans(const PlanningOptions& options) {
+  return {.schedule = options.schedule != "auto",
+          .sequence_parallel = options.sequence_parallel != "auto",
+          .context_parallel = options.context_parallel != "auto",
+          .expert_parallel = options.expert_parallel != "auto",
+          .expert_tensor_parallel = options.expert_tensor_parallel != "auto"};
+}
 
 std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem) {
   std::vector<std::string> notes;
@@ -226,7 +251,9 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   problem.tensor_parallel = tensor_parallel_choices(options, loaded.profile, problem.cluster);
   problem.optimizer = {
       .kind = read_named("--optimizer", options.optimizer, read_optimizer_kind),
-      .sharding = read_named("--sharding", options.sharding, read_sharding),
+      .sharding = options.sharding == "auto"
+                      ? usual_sharding(options)
+                      : read_named("--sharding", options.sharding, read_sharding),
       .gradient_bucket = options.gradient_bucket.empty()
                              ? Bytes{0}
                              : read_bytes("--gradient-bucket", options.gradient_bucket)};
@@ -246,7 +273,8 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
       read_fixed_stages(options.fix, static_cast<int>(problem.profile.model.layers.size()));
   problem.memory_fraction = read_memory_part(options.memory_limit);
   set_parallelism(problem, options);
-  return problem;
+  if (options.target.empty()) return problem;
+  return for_target(std::move(problem), find_target(options.target), said_of_plans(options));
 }
 
 void declare_planning(CLI::App& app, PlanningOptions& options) {
@@ -255,6 +283,7 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->type_name("MODEL")
       ->required();
   declare_devices(app, options.devices);
+  app.add_option("--for", options.target, target_help())->type_name("NAME");
   app.add_option("--exclude", options.exclude,
                  "Devices that plans must not use: 3,8-15, or node2 for all devices of node 2")
       ->type_name("DEVICES");
@@ -303,7 +332,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->type_name("NAME");
   app.add_option("--sharding", options.sharding,
                  "Sharding over replicas: none; zero1, of optimizer states; zero2, of gradients, "
-                 "too; zero3, of parameters, too (FSDP) (none)")
+                 "too; zero3, of parameters, too (FSDP); auto: zero1 where --for NAME has it, else "
+                 "none (auto)")
       ->type_name("NAME");
   app.add_option("--gradient-bucket", options.gradient_bucket,
                  "Bucket size of gradient sums that overlap the last backward (torch: 25MiB); "

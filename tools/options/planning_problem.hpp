@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/problem/problem.hpp"
+#include "planner/space/target_question.hpp"
 #include "profiles/profile.hpp"
 #include "tools/options/device_options.hpp"
 
@@ -21,7 +22,7 @@ class Console;
 /// Flags as they were given.
 struct PlanningOptions {
   std::string model, microbatch = "auto", tensor_parallel = "auto", precision, optimizer = "adamw",
-                     sharding = "none", schedule = "auto", sequence_parallel = "auto",
+                     sharding = "auto", schedule = "auto", sequence_parallel = "auto",
                      context_parallel = "auto", expert_parallel = "auto",
                      expert_tensor_parallel = "auto";
   double expert_load = 1;
@@ -30,6 +31,7 @@ struct PlanningOptions {
   std::string memory_limit = "100%", recompute = "auto", objective = "step", gradient_bucket;
   std::vector<std::string> fix, prices;
   std::string exclude;
+  std::string target;  ///< NAME or NAME@VERSION
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
   int max_stages = 0;
@@ -44,6 +46,9 @@ void declare_planning(CLI::App& app, PlanningOptions& options);
 /// not read or do not go together.
 Problem planning_problem(Console& console, const PlanningOptions& options,
                          const LoadedProfile& loaded);
+
+/// What was said of plans: the rest are defaults, which may give way to what a framework has.
+SaidOfPlans said_of_plans(const PlanningOptions& options);
 
 /// What of it may surprise: sentences about defaults, and about flags without effect.
 std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem);

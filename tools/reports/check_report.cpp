@@ -59,26 +59,51 @@ ordered_json certificate_json(const Verification& bound) {
 
 }  // namespace
 
+namespace {
+
+std::string framework_text(const FrameworkVerdict& verdict, bool unicode) {
+  const std::string name = to_words(*verdict.target);
+  if (verdict.reasons.empty()) return concat(unicode ? " ✔ " : " ok ", "runs in ", name, "\n");
+  std::string text;
+  for (const std::string& reason : verdict.reasons)
+    text += concat(unicode ? " ✗ " : " NO ", reason, "\n");
+  return text;
+}
+
+/// Why the plan is not what was asked of it; empty if it is.
+std::string fault_of(const CheckReport& report, const std::optional<Verification>& bound,
+                     const std::optional<FrameworkVerdict>& framework) {
+  if (!report.safe()) return concat("not safe: ", report.findings.front().message);
+  if (bound && !bound->holds()) return bound->fault;
+  if (!framework || framework->reasons.empty()) return {};
+  const std::size_t count = framework->reasons.size();
+  return concat("does not run in ", to_words(*framework->target), ": ",
+                count == 1 ? framework->reasons.front() : concat(count, " reasons, above"));
+}
+
+}  // namespace
+
 int show_report(Console& console, const CheckReport& report,
-                const std::optional<Verification>& bound) {
+                const std::optional<Verification>& bound,
+                const std::optional<FrameworkVerdict>& framework) {
   ordered_json findings = ordered_json::array();
   for (const Finding& finding : report.findings) findings.push_back(finding_json(finding));
   ordered_json result{
       {"safe", report.safe()}, {"proved", report.proved}, {"findings", std::move(findings)}};
   if (bound) result["certificate"] = certificate_json(*bound);
+  if (framework) {
+    result["runs"] = framework->reasons.empty();
+    result["reasons"] = framework->reasons;
+  }
   console.print(report_text(report, console.unicode()));
   if (bound && bound->holds()) {
     console.print(concat(console.unicode() ? " ✔ " : " ok ", bound_text(*bound), "\n"));
   }
-  if (report.safe() && (!bound || bound->holds())) {
-    console.result(result);
-    return 0;
-  }
-  if (report.safe()) {
-    return console.error(Error(ErrorKind::check, bound->fault), &result);
-  }
-  return console.error(
-      Error(ErrorKind::check, concat("not safe: ", report.findings.front().message)), &result);
+  if (framework) console.print(framework_text(*framework, console.unicode()));
+  const std::string fault = fault_of(report, bound, framework);
+  if (!fault.empty()) return console.error(Error(ErrorKind::check, fault), &result);
+  console.result(result);
+  return 0;
 }
 
 }  // namespace stagecraft

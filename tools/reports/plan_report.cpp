@@ -7,6 +7,7 @@
 #include <set>
 
 #include "planner/analysis/binding.hpp"
+#include "planner/analysis/frameworks.hpp"
 #include "planner/analysis/risk.hpp"
 #include "planner/analysis/shown_choices.hpp"
 #include "planner/analysis/utilisation.hpp"
@@ -159,6 +160,55 @@ std::string alternatives_text(const Problem& problem, const std::vector<Candidat
   return text;
 }
 
+ordered_json frameworks_json(const std::vector<const Target*>& frameworks) {
+  ordered_json names = ordered_json::array();
+  for (const Target* target : frameworks) names.push_back(target->name);
+  return names;
+}
+
+/// What each framework runs best: name, version, step, slower by, or why it runs nothing.
+ordered_json targets_json(const std::vector<FrameworkAnswer>& answers, Duration best) {
+  ordered_json rows = ordered_json::array();
+  for (const FrameworkAnswer& answer : answers) {
+    ordered_json row{{"name", answer.target->name}, {"version", answer.target->version}};
+    if (answer.best) {
+      const Duration step = pace(*answer.best->prediction);
+      row["step_ns"] = answer.best->prediction->step.count();
+      if (best > Duration{0}) row["slower_by"] = seconds(step) / seconds(best) - 1;
+    } else {
+      row["reason"] = answer.reason;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// Where the plan can run.
+std::string frameworks_sentence(const std::vector<const Target*>& frameworks) {
+  std::vector<std::string> names;
+  for (const Target* target : frameworks) names.emplace_back(target->name);
+  if (names.empty()) return "runs in: no framework that is known here; --for NAME plans for one\n";
+  return fmt::format("runs in: {}\n", fmt::join(names, ", "));
+}
+
+/// Below the plan, a line for each framework.
+std::string targets_text(const Problem& problem, const std::vector<FrameworkAnswer>& answers,
+                         const Candidate& best) {
+  if (answers.empty()) return "";
+  std::string text = "best found in a short search for one framework\n";
+  for (const FrameworkAnswer& answer : answers) {
+    const std::string name = fmt::format("{} {}", answer.target->name, answer.target->version);
+    const std::string found =
+        answer.best
+            ? fmt::format(
+                  "{:>9}  {:>8}   --for {}", format_duration(pace(*answer.best->prediction)),
+                  signed_percent(worse_by(problem, *answer.best, best)), answer.target->name)
+            : answer.reason;
+    text += fmt::format("  {:<28} {}\n", name, found);
+  }
+  return text;
+}
+
 /// How far from the optimum a plan may be that was not proved.
 std::string distance_sentence(const SearchResult& search) {
   constexpr double least_shown = 0.0005;
@@ -295,12 +345,15 @@ void print_limits(Console& console, const std::vector<Binding>& limits) {
 struct Beside {
   std::vector<Candidate> alternatives;
   std::vector<Binding> limits;
-  std::string range;  ///< of the rate
-  std::string time;   ///< where it goes
+  std::vector<const Target*> frameworks;  ///< that run the plan
+  std::vector<FrameworkAnswer> targets;   ///< where the question is for none
+  std::string range;                      ///< of the rate
+  std::string time;                       ///< where it goes
 };
 
-Beside look_beside(Console& console, const Problem& problem, const Candidate& best,
+Beside look_beside(Console& console, const Problem& problem, const SearchResult& search,
                    const PlanReport& report) {
+  const Candidate& best = search.plans.front();
   const bool for_people = !console.json() && !console.options().quiet;
   const bool wants_limits = console.json() || for_people;
   Beside beside;
@@ -314,6 +367,11 @@ Beside look_beside(Console& console, const Problem& problem, const Candidate& be
   }
   if (wants_limits && !report.stop.stop_requested())
     beside.limits = binding(problem, best, report.stop, console.options().threads);
+  beside.frameworks = frameworks_of(as_loaded(problem, best.plan));
+  if (wants_limits && report.compares_frameworks && !report.stop.stop_requested()) {
+    beside.targets = answers_of_frameworks(problem, report.said, search.plans, report.stop,
+                                           console.options().threads);
+  }
   if (report.stop.stop_requested())
     console.note("stopped early: usual choices, and what limits the plan, may be missing");
   return beside;
@@ -344,6 +402,8 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   } else if (search.plans.size() > 1) {
     console.print(ranking_table(problem, search, console.unicode()));
   }
+  console.print(frameworks_sentence(beside.frameworks));
+  console.print(targets_text(problem, beside.targets, best));
   console.print(alternatives_text(problem, beside.alternatives, best));
   print_limits(console, beside.limits);
   if (best.objective) return;
@@ -379,7 +439,7 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
   const bool written = console.artefact(write_plan(best.plan));
   const bool plan_only = !written && !console.person_reads_output() && !console.json();
   const Beside beside =
-      best.prediction && !plan_only ? look_beside(console, problem, best, report) : Beside{};
+      best.prediction && !plan_only ? look_beside(console, problem, search, report) : Beside{};
   if (best.prediction) {
     for (const std::string& note : best.prediction->notes) console.note(note);
   }
@@ -393,6 +453,9 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
   ordered_json plans = ordered_json::array();
   for (const Candidate& candidate : search.plans) {
     plans.push_back(candidate_json(problem, candidate, search, report.is_front));
+    if (candidate.prediction && console.json()) {
+      plans.back()["runs_in"] = frameworks_json(frameworks_of(as_loaded(problem, candidate.plan)));
+    }
     if (!candidate.prediction || !console.json()) continue;
     add_risk(plans.back(), report.risk, problem.profile, compile_for(problem, candidate.plan),
              candidate.prediction->samples_per_second,
@@ -408,6 +471,8 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
        {{"strategy", search.strategy},
         {"candidates", search.candidates},
         {"pruned", search.pruned}}}};
+  if (!beside.targets.empty())
+    result["targets"] = targets_json(beside.targets, pace(*best.prediction));
   if (report.is_front) {
     result["front"] = {{"axes", {"memory", "throughput"}}, {"proved", search.proved_optimal}};
   }

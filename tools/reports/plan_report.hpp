@@ -6,6 +6,7 @@
 
 #include "planner/analysis/risk.hpp"
 #include "planner/problem/problem.hpp"
+#include "planner/space/target_question.hpp"
 #include "tools/console.hpp"
 
 namespace stagecraft {
@@ -14,7 +15,10 @@ namespace stagecraft {
 struct PlanReport {
   bool is_front = false;     ///< the plans are a front of memory and throughput, not a ranking
   std::optional<Risk> risk;  ///< that the plans were chosen under
-  std::stop_token stop;      ///< ends what takes long beside the plans; a note says so
+  SaidOfPlans said;          ///< of the question, beside its defaults
+  /// Whether to tell what each framework would take: not where the question is for one.
+  bool compares_frameworks = false;
+  std::stop_token stop;  ///< ends what takes long beside the plans; a note says so
 };
 
 /// Prints the plans, or writes the best where -o says, and gives the result for --json.

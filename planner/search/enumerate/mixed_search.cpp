@@ -352,6 +352,7 @@ Duration search_mixed_degrees(const Space& space, const SearchControl& control, 
 }
 
 bool has_several_degrees(const Space& space) {
+  if (has_equal_stages(space.problem())) return false;
   const auto& settings = space.settings();
   return std::any_of(settings.begin(), settings.end(), [&](const Setting& setting) {
     return setting.peers != settings.front().peers;
@@ -359,6 +360,7 @@ bool has_several_degrees(const Space& space) {
 }
 
 bool is_mixed_chain(const Space& space, const Plan& plan) {
+  if (has_equal_stages(space.problem())) return false;
   const auto& settings = space.settings();
   const bool is_asked = std::any_of(settings.begin(), settings.end(), [&](const Setting& setting) {
     return setting.schedule.name == plan.schedule.name &&

@@ -109,7 +109,8 @@ bool has_uneven_chains(const Space& space, const Setting& setting) {
   constexpr int most = 64;
   constexpr double most_pairs = 5e6;  // of layers, times devices
   const double layers = space.layers(), devices = space.devices(setting);
-  return has_chain_bounds(setting) && space.most_replicas(setting) > 1 && devices <= most &&
+  return !has_equal_stages(space.problem()) && has_chain_bounds(setting) &&
+         space.most_replicas(setting) > 1 && devices <= most &&
          layers * layers * devices <= most_pairs;
 }
 

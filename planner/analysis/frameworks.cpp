@@ -1,0 +1,128 @@
+#include "planner/analysis/frameworks.hpp"
+
+#include <algorithm>
+
+#include "planner/interop/exporters.hpp"
+#include "planner/problem/incumbents.hpp"
+#include "planner/search/exact.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Some tenths of a second for each thing that stages may do again.
+constexpr std::int64_t effort_of_framework = 20'000'000;
+
+std::vector<std::string> reasons_of_exporter(const Target& target, const LoadedPlan& loaded) {
+  for (const Exporter& exporter : exporters) {
+    if (exporter.name != target.format) continue;
+    try {
+      exporter.write(loaded);
+    } catch (const Error& error) {
+      return {error.message()};
+    }
+  }
+  return {};
+}
+
+/// What its row says of the plan.
+std::vector<std::string> reasons_of_row(const Target& target, const Plan& plan) {
+  std::vector<std::string> reasons;
+  const std::string pipeline = refusal(target, {.schedule = plan.schedule,
+                                                .devices = pipeline_devices(plan),
+                                                .microbatches = plan.batch.microbatches});
+  if (!pipeline.empty()) reasons.push_back(pipeline);
+  if (std::ranges::find(target.sharding, plan.optimizer.sharding) == target.sharding.end()) {
+    reasons.push_back(concat(target.system, " has no sharding \"",
+                             to_string(plan.optimizer.sharding), "\" beside pipelines"));
+  }
+  if (std::ranges::find(target.precision, plan.precision) == target.precision.end())
+    reasons.push_back(concat(target.system, " has no ", to_string(plan.precision)));
+  if (plan.optimizer.gradient_bucket > 0 && !target.gradient_buckets) {
+    reasons.push_back(
+        concat(target.system, " sums gradients of pipelines behind the last backward"));
+  }
+  if (!has_schedule(target, plan.schedule.name))
+    reasons.push_back(concat(target.system, " has no schedule ", plan.schedule.name));
+  return reasons;
+}
+
+/// Rows that ask the same of a plan have the same answer.
+bool ask_the_same(const Problem& a, const Problem& b) {
+  return has_equal_stages(a) == has_equal_stages(b) && a.schedules == b.schedules &&
+         a.recompute_everywhere == b.recompute_everywhere && a.parallelism == b.parallelism &&
+         a.other_parallelism == b.other_parallelism &&
+         a.target->keeps_ends == b.target->keeps_ends && a.target->refuses == b.target->refuses;
+}
+
+/// Not stopped by reasons that the row does not know: the exporter has the last word.
+void judge(FrameworkAnswer& answer, const Problem& problem, const std::vector<Candidate>& plans) {
+  Leaderboard board(1);
+  std::string reason;
+  for (const Candidate& plan : plans) {
+    const auto reasons = reasons_against(*answer.target, as_loaded(problem, plan.plan));
+    if (reasons.empty()) board.add(plan);
+    if (!reasons.empty() && reason.empty()) reason = reasons.front();
+  }
+  if (board.front() != nullptr) {
+    answer.best = *board.front();
+  } else {
+    answer.reason = reason.empty() ? "no plan was found in a short search" : reason;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> reasons_against(const Target& target, const LoadedPlan& loaded) {
+  if (target.format.empty()) return reasons_against_stagecraft(loaded.plan);
+  std::vector<std::string> reasons = reasons_of_exporter(target, loaded);
+  if (!reasons.empty()) return reasons;
+  return reasons_of_row(target, loaded.plan);
+}
+
+std::vector<const Target*> frameworks_of(const LoadedPlan& loaded) {
+  std::vector<const Target*> found = newest_targets();
+  std::erase_if(found,
+                [&](const Target* target) { return !reasons_against(*target, loaded).empty(); });
+  return found;
+}
+
+LoadedPlan as_loaded(const Problem& problem, const Plan& plan) {
+  return {.plan = plan,
+          .profile = in_plan_order(problem.profile, plan),
+          .cluster = problem.cluster,
+          .path = {},
+          .hash = {}};
+}
+
+std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const SaidOfPlans& said,
+                                                   const std::vector<Candidate>& known,
+                                                   const std::stop_token& stop, int threads) {
+  std::vector<FrameworkAnswer> answers;
+  std::vector<std::pair<Problem, std::vector<Candidate>>> asked;
+  for (const Target* target : newest_targets()) {
+    FrameworkAnswer& answer = answers.emplace_back();
+    answer.target = target;
+    try {
+      Problem own = for_target(problem, *target, said);
+      const auto same = std::ranges::find_if(
+          asked, [&](const auto& other) { return ask_the_same(other.first, own); });
+      if (same == asked.end()) {
+        const SearchControl control{
+            .stop = stop, .threads = threads, .effort = effort_of_framework, .explain = false};
+        std::vector<Candidate> plans =
+            stop.stop_requested() ? std::vector<Candidate>{} : search_exact(own, control).plans;
+        asked.emplace_back(own, std::move(plans));
+      }
+      std::vector<Candidate> plans = same == asked.end() ? asked.back().second : same->second;
+      plans.insert(plans.end(), known.begin(), known.end());
+      judge(answer, problem, plans);
+    } catch (const Error& error) {
+      answer.reason = error.message();
+    }
+  }
+  return answers;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,150 @@
+#include "planner/space/target_question.hpp"
+
+#include <algorithm>
+
+#include "planner/space/schedule_choices.hpp"
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+template <class... Parts>
+[[noreturn]] void refuse(const Target& target, const Parts&... parts) {
+  fail_usage("--for ", target.name, ": ", parts...);
+}
+
+std::string schedules_of(const Target& target) {
+  std::vector<std::string> names;
+  for (const std::string_view name : target.schedules) names.emplace_back(name);
+  return join_words(names);
+}
+
+/// Recipes interleave more stages per device than are worth trying without one.
+void add_finer_stages(Problem& problem) {
+  const auto interleaves = [](const ScheduleChoice& choice) {
+    return choice.name == "interleaved";
+  };
+  if (std::ranges::none_of(problem.schedules, interleaves)) return;
+  for (const int per_device : {6, 8})
+    problem.schedules.push_back({.name = "interleaved", .virtual_stages = per_device});
+}
+
+void set_schedules(Problem& problem, const Target& target, bool said) {
+  if (!said && !target.trains) problem.schedules = schedule_choices(target.schedules.front());
+  const auto is_strange = [&](const ScheduleChoice& choice) {
+    return !has_schedule(target, choice.name);
+  };
+  const auto strange = std::ranges::find_if(problem.schedules, is_strange);
+  if (said && strange != problem.schedules.end()) {
+    refuse(target, target.system, " has no schedule ", strange->name, "; it has ",
+           schedules_of(target));
+  }
+  std::erase_if(problem.schedules, is_strange);
+  if (!said) add_finer_stages(problem);
+  if (!problem.schedules.empty()) return;
+  refuse(target, target.system, target.trains ? " trains" : " only serves", "; its schedules are ",
+         schedules_of(target), target.trains ? "" : ": plan with --objective latency");
+}
+
+/// Whether what was asked for allows that all stages do this.
+bool is_asked(const Problem& problem, RecomputeEverywhere what) {
+  using enum RecomputeEverywhere;
+  const auto has = [&](Recompute choice) {
+    return std::ranges::find(problem.recompute, choice) != problem.recompute.end();
+  };
+  if (!problem.recompute_layers.empty()) return what == none || what == selective;
+  if (what == none) return has(Recompute::none);
+  return has(Recompute::full) && (what != selective || has(Recompute::none));
+}
+
+/// Of what the framework can do everywhere, what was asked for.
+void set_recompute(Problem& problem, const Target& target) {
+  if (!target.trains) problem.recompute = {Recompute::none};
+  if (target.recompute.empty()) return;
+  if (problem.recompute_layers.size() > 1) {
+    refuse(target, target.system,
+           " recomputes alike in all stages, and --recompute layers chooses ",
+           "for each layer; use auto, none, selective or full");
+  }
+  auto& everywhere = problem.recompute_everywhere;
+  everywhere.clear();
+  for (const RecomputeEverywhere what : target.recompute) {
+    if (is_asked(problem, what)) everywhere.push_back(what);
+  }
+  if (everywhere.empty()) refuse(target, target.system, " does not recompute so");
+  problem.recompute_layers.clear();
+  problem.recompute.clear();
+  const auto whole = std::ranges::count(everywhere, RecomputeEverywhere::stages);
+  if (whole < std::ssize(everywhere)) problem.recompute.push_back(Recompute::none);
+  if (whole > 0) problem.recompute.push_back(Recompute::full);
+}
+
+void set_degrees(Problem& problem, const Target& target, const SaidOfPlans& said) {
+  const auto drop = [&](auto is_strange, bool was_said, std::string_view flag) {
+    std::vector<Parallelism> choices = parallelism_choices(problem);
+    const auto removed = std::erase_if(choices, is_strange);
+    if (choices.empty() || (removed > 0 && was_said))
+      refuse(target, target.system, " has no plans for ", flag, " above 1");
+    problem.parallelism = choices.front();
+    problem.other_parallelism.assign(choices.begin() + 1, choices.end());
+  };
+  if (!target.context_parallel) {
+    drop([](const Parallelism& choice) { return choice.context > 1; }, said.context_parallel,
+         "--context-parallel");
+  }
+  if (!target.expert_parallel) {
+    drop([](const Parallelism& choice) { return choice.expert > 1 || choice.expert_tensor > 0; },
+         said.expert_parallel || said.expert_tensor_parallel, "--expert-parallel");
+  }
+  if (target.sequence_parallel || !problem.parallelism.sequence) return;
+  if (said.sequence_parallel) refuse(target, target.system, " has no --sequence-parallel on");
+  problem.parallelism.sequence = false;
+  for (Parallelism& choice : problem.other_parallelism) choice.sequence = false;
+}
+
+void require_states(const Problem& problem, const Target& target) {
+  const auto& sharding = target.sharding;
+  if (std::ranges::find(sharding, problem.optimizer.sharding) == sharding.end()) {
+    refuse(target, target.system, " has no --sharding ", to_string(problem.optimizer.sharding),
+           " beside pipelines");
+  }
+  const auto& precision = target.precision;
+  if (std::ranges::find(precision, problem.precision) == precision.end()) {
+    std::vector<std::string> names;
+    for (const Precision known : precision) names.emplace_back(to_string(known));
+    refuse(target, target.system, " has no --precision ", to_string(problem.precision), "; it has ",
+           join_words(names));
+  }
+  if (problem.optimizer.gradient_bucket > 0 && !target.gradient_buckets) {
+    refuse(target, target.system, " sums gradients of pipelines behind the last backward; plan ",
+           "without --gradient-bucket");
+  }
+}
+
+}  // namespace
+
+Problem for_target(Problem problem, const Target& target, const SaidOfPlans& said) {
+  if (target.only_transformers && !problem.profile.model.transformer) {
+    refuse(target, target.system, " is for transformers; the model \"", problem.model_name,
+           "\" is not known as one");
+  }
+  if (target.equal_stages && !problem.excluded.empty()) {
+    refuse(target, target.system, " numbers its ranks over all of a cluster; instead of --exclude ",
+           "name the CLUSTER that is left");
+  }
+  if (!target.empty_stages && problem.min_layers_per_stage == 0) {
+    refuse(target, "no stage of ", target.system, " may be empty; plan with ",
+           "--min-layers-per-stage 1");
+  }
+  set_schedules(problem, target, said.schedule);
+  set_recompute(problem, target);
+  set_degrees(problem, target, said);
+  require_states(problem, target);
+  if (!target.trains) problem.straight = true;
+  problem.target = &target;
+  return problem;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,20 @@
+// The question about the plans of one framework.
+
+#pragma once
+
+#include "planner/problem/problem.hpp"
+
+namespace stagecraft {
+
+/// What of a question somebody said, and what is only a default: a framework without the former is
+/// refused, the latter it leaves out.
+struct SaidOfPlans {
+  bool schedule = false, sequence_parallel = false, context_parallel = false,
+       expert_parallel = false, expert_tensor_parallel = false;
+};
+
+/// The same question about plans that the framework runs. Throws Error (usage) for what was said
+/// and the framework does not have, and for a model that it does not train or serve.
+Problem for_target(Problem problem, const Target& target, const SaidOfPlans& said);
+
+}  // namespace stagecraft

@@ -1,0 +1,36 @@
+// Megatron-LM over Megatron Core. Layers go where a layout string puts them
+// (--pipeline-model-parallel-layout): any split, as long as the embedding comes with or before the
+// first block and head and loss stay together. Recomputation is one choice for all stages
+// (megatron/core/transformer/transformer_block.py).
+
+#include "planner/targets/rules.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+/// megatron/core/pipeline_parallel/schedules.py: groups of microbatches as long as the pipeline
+/// divide a step's, and there is somebody to interleave with.
+std::string megatron_refuses(const TargetPipeline& pipeline) {
+  if (pipeline.schedule.name != "interleaved") return {};
+  if (pipeline.devices < 2) return "Megatron Core interleaves pipelines of two or more ranks";
+  const int group = pipeline.schedule.group.value_or(pipeline.devices);
+  const int last = pipeline.microbatches % group;
+  if (last == 0 || last >= pipeline.devices) return {};
+  return concat("Megatron Core interleaves groups of ", group,
+                " microbatches, which do not divide ", "the ", pipeline.microbatches, " of a step");
+}
+
+const Target megatron_target{.name = "megatron",
+                             .version = "0.19.2",
+                             .system = "Megatron-LM",
+                             .format = "megatron",
+                             .schedules = megatron_schedules,
+                             .recompute = megatron_recompute,
+                             .keeps_ends = true,
+                             .only_transformers = true,
+                             .gradient_buckets = true,
+                             .sharding = sharded_states,
+                             .precision = precisions_with_fp8,
+                             .refuses = megatron_refuses};
+
+}  // namespace stagecraft

@@ -1,0 +1,34 @@
+// Rules that several frameworks share.
+
+#pragma once
+
+#include <array>
+
+#include "planner/targets/targets.hpp"
+
+namespace stagecraft {
+
+inline constexpr std::array any_sharding{Sharding::none, Sharding::zero1, Sharding::zero2,
+                                         Sharding::zero3};
+inline constexpr std::array sharded_states{Sharding::none, Sharding::zero1};
+inline constexpr std::array whole_states{Sharding::none};
+
+inline constexpr std::array usual_precisions{Precision::bfloat16, Precision::float16,
+                                             Precision::float32};
+inline constexpr std::array precisions_with_fp8{Precision::bfloat16, Precision::float16,
+                                                Precision::float32, Precision::float8};
+
+/// Megatron Core's schedules (megatron/core/pipeline_parallel/schedules.py).
+inline constexpr std::array<std::string_view, 2> megatron_schedules{"1f1b", "interleaved"};
+/// What `--recompute-granularity` makes all stages do.
+inline constexpr std::array megatron_recompute{
+    RecomputeEverywhere::none, RecomputeEverywhere::selective, RecomputeEverywhere::blocks,
+    RecomputeEverywhere::stages};
+std::string megatron_refuses(const TargetPipeline& pipeline);
+
+/// The classes of torch.distributed.pipelining that are searched by the fast clock or simulated.
+inline constexpr std::array<std::string_view, 7> torch_schedules{
+    "gpipe", "1f1b", "interleaved", "looped-bfs", "interleaved-zb", "zb-v", "dualpipev"};
+std::string torch_refuses(const TargetPipeline& pipeline);
+
+}  // namespace stagecraft

@@ -1,0 +1,55 @@
+// Our own executor: any schedule that passes its check, stages with replicas and peers of their
+// own. What it does not carry out, executor/training/training.cpp and executor/driver/execute.cpp
+// refuse; `reasons_against_stagecraft` says the same of a plan beforehand.
+
+#include <algorithm>
+#include <array>
+
+#include "planner/targets/targets.hpp"
+#include "profiles/error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::array sharding_of_executor{Sharding::none, Sharding::zero1};
+constexpr std::array precisions_of_executor{Precision::bfloat16, Precision::float32,
+                                            Precision::float64};
+
+}  // namespace
+
+const Target stagecraft_target{.name = "stagecraft",
+                               .version = "0.1.0",
+                               .system = "stagecraft run",
+                               .format = {},
+                               .equal_stages = false,
+                               .context_parallel = false,
+                               .expert_parallel = false,
+                               .sequence_parallel = false,
+                               .empty_stages = true,
+                               .sharding = sharding_of_executor,
+                               .precision = precisions_of_executor};
+
+std::vector<std::string> reasons_against_stagecraft(const Plan& plan) {
+  std::vector<std::string> reasons;
+  const auto refuse = [&](const auto&... what) {
+    reasons.push_back(concat("stagecraft run does not carry out ", what...));
+  };
+  const Parallelism& parallelism = plan.parallelism;
+  if (parallelism.context > 1) refuse("context parallelism; plan with --context-parallel 1");
+  if (parallelism.expert > 1 || parallelism.expert_tensor > 0)
+    refuse("expert parallelism; plan with --expert-parallel 1");
+  if (parallelism.sequence && tensor_degree(plan) > 1)
+    refuse("sequence parallelism; plan with --sequence-parallel off");
+  if (std::ranges::find(sharding_of_executor, plan.optimizer.sharding) ==
+      sharding_of_executor.end()) {
+    refuse("sharding \"", to_string(plan.optimizer.sharding), "\"; plan with --sharding zero1");
+  }
+  if (plan.optimizer.gradient_bucket > 0)
+    refuse("sums of gradients beside the last backward; plan without --gradient-bucket");
+  if (std::ranges::find(precisions_of_executor, plan.precision) == precisions_of_executor.end())
+    refuse("training in ", to_string(plan.precision), "; plan with --precision fp32");
+  return reasons;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,173 @@
+// Plans for one framework: the search finds the best of those that it runs, as brute force does,
+// and every plan it answers is one that the framework's row allows and its exporter writes.
+
+#include "planner/analysis/certificate.hpp"
+#include "planner/search/brute_force.hpp"
+#include "planner/search/exact.hpp"
+#include "planner/space/schedule_choices.hpp"
+#include "planner/space/space.hpp"
+#include "planner/space/target_question.hpp"
+#include "tests/catch.hpp"
+#include "tests/planner/cases.hpp"
+#include "tests/profiles/expect_error.hpp"
+#include "tests/watched.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+/// A random chain as a transformer: an embedding, blocks whose attention may be done again, a head.
+Problem random_transformer(std::uint32_t seed) {
+  Problem problem = random_problem(seed, {6, 4});
+  Random random(seed);
+  Model& model = problem.profile.model;
+  problem.min_layers_per_stage = 1;
+  problem.recompute = {Recompute::none, Recompute::full};
+  if (model.layers.size() < 3) return problem;
+  model.transformer = Transformer{.hidden = 8, .heads = 2, .vocabulary = 16};
+  for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
+    const bool is_last = layer + 1 == model.layers.size();
+    model.layers[layer].kind = layer == 0 ? LayerKind::embedding
+                               : is_last  ? LayerKind::head
+                                          : LayerKind::transformer;
+    if (layer == 0 || is_last) continue;
+    for (ProfileEntry& entry : problem.profile.entries) {
+      LayerCost& cost = entry.layers[layer];
+      cost.selective = SelectiveCost{.again = cost.forward / random.between(2, 6),
+                                     .saved = cost.saved * random.between(30, 80) / 100};
+    }
+  }
+  return problem;
+}
+
+/// With what the framework can do of states, and any of its schedules.
+Problem random_for(const Target& target, std::uint32_t seed) {
+  Problem problem = random_transformer(seed);
+  Random random(seed + 1);
+  problem.optimizer.sharding = target.sharding.front();
+  if (!target.gradient_buckets) problem.optimizer.gradient_bucket = 0;
+  if (target.sharding.size() > 1 && random.chance(50)) problem.optimizer.sharding = Sharding::zero1;
+  problem.microbatch_per_copy = random.chance(50);
+  if (random.chance(40)) problem.schedules = all_schedule_choices();
+  std::erase_if(problem.schedules,
+                [](const ScheduleChoice& choice) { return choice.virtual_stages > 2; });
+  problem.schedules.push_back({.name = "1f1b"});
+  return for_target(std::move(problem), target, {});
+}
+
+bool may_ask(const Target& target, std::uint32_t seed) {
+  return !target.only_transformers || random_transformer(seed).profile.model.transformer;
+}
+
+/// Equal steps, and a bound that holds; whether it is proved.
+bool require_best(const Problem& problem) {
+  const SearchResult every = search_brute_force(problem, {});
+  const SearchResult exact = search_exact(problem, {.explain = false});
+  REQUIRE(every.plans.empty() == exact.plans.empty());
+  if (every.plans.empty()) return true;
+  const Candidate& best = exact.plans.front();
+  REQUIRE(pace(*best.prediction) == pace(*every.plans.front().prediction));
+  REQUIRE(exact.lower_bound <= pace(*best.prediction));
+  REQUIRE(exact.scope.is_all());
+  REQUIRE(Space(problem).against_target(best.plan).empty());
+  validate(best.plan, problem.profile.model, problem.cluster);
+  return exact.proved_optimal;
+}
+
+std::vector<const Target*> with_equal_stages() {
+  std::vector<const Target*> found = newest_targets();
+  std::erase_if(found,
+                [](const Target* target) { return !target->equal_stages || !target->trains; });
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("random problems: of the plans that a framework runs, exact finds the best",
+          "[seconds]") {
+  const std::uint32_t count = is_watched ? 5 : 60;
+  std::uint32_t tried = 0, proved = 0;
+  for (const Target* target : with_equal_stages()) {
+    for (std::uint32_t seed = 21'000'000; seed < 21'000'000 + count; ++seed) {
+      if (!may_ask(*target, seed)) continue;
+      INFO(target->name << ", seed " << seed);
+      ++tried;
+      proved += require_best(random_for(*target, seed)) ? 1 : 0;
+    }
+  }
+  CHECK(tried > count * 3);
+  CHECK(proved * 20 >= tried * 19);
+}
+
+TEST_CASE("certificates of plans for a framework are verified within what it runs", "[seconds]") {
+  int held = 0;
+  for (const Target* target : with_equal_stages()) {
+    for (std::uint32_t seed = 22'000'000; seed < 22'000'008; ++seed) {
+      if (!may_ask(*target, seed)) continue;
+      INFO(target->name << ", seed " << seed);
+      const Problem problem = random_for(*target, seed);
+      const SearchResult exact = search_exact(problem, {.explain = false});
+      if (exact.plans.empty()) continue;
+      Plan plan = exact.plans.front().plan;
+      const Verification own = verify_bound(plan, problem.profile, problem.cluster);
+      REQUIRE(own.fault == "");
+      // A bound that says more than is true of these plans is refuted.
+      plan.search->lower_bound += Duration{1'000'000};
+      REQUIRE_FALSE(verify_bound(plan, problem.profile, problem.cluster).holds());
+      ++held;
+    }
+  }
+  CHECK(held > 10);
+}
+
+TEST_CASE("what a row does not have is refused if somebody said it, and left out if not") {
+  Problem problem = random_transformer(1);
+  problem.profile.model.transformer.reset();
+  const auto refusal_of = [&](std::string_view name, SaidOfPlans said) {
+    return message_of([&] { for_target(problem, find_target(name), said); });
+  };
+  CHECK_THAT(refusal_of("megatron", {}), Catch::Contains("is for transformers"));
+  problem.schedules = {{.name = "1f1b"}, {.name = "zb-v", .virtual_stages = 2}};
+  CHECK_THAT(refusal_of("deepspeed", {.schedule = true}),
+             Catch::Contains("has no schedule zb-v; it has 1f1b"));
+  CHECK(for_target(problem, deepspeed_target, {}).schedules.size() == 1);
+  problem.optimizer.sharding = Sharding::zero3;
+  CHECK_THAT(refusal_of("deepspeed", {}), Catch::Contains("has no --sharding zero3"));
+  problem.optimizer.sharding = Sharding::none;
+  problem.precision = Precision::float8;
+  CHECK_THAT(refusal_of("deepspeed", {}), Catch::Contains("has no --precision fp8"));
+  problem.precision = Precision::float32;
+  problem.parallelism.context = 2;
+  CHECK_THAT(refusal_of("deepspeed", {.context_parallel = true}),
+             Catch::Contains("--context-parallel"));
+  problem.parallelism.context = 1;
+  problem.recompute_layers = {Recomputed::selective, Recomputed::full};
+  CHECK_THAT(refusal_of("torch", {}), Catch::Contains("alike in all stages"));
+  problem.recompute_layers.clear();
+  problem.excluded = {0};
+  CHECK_THAT(refusal_of("torch", {}), Catch::Contains("instead of --exclude"));
+}
+
+TEST_CASE("frameworks are found by name and version") {
+  CHECK(find_target("torch").version == "2.15.0");
+  CHECK(find_target("torch@2.11").version == "2.11");
+  CHECK(find_target("megatron@0.19").name == "megatron");
+  CHECK_THAT(message_of([] { find_target("megatron@0.1"); }),
+             Catch::Contains("known of megatron is 0.19.2"));
+  CHECK_THAT(message_of([] { find_target("megatorn"); }),
+             Catch::Contains("did you mean \"megatron\"?"));
+}
+
+TEST_CASE("rules of schedules: what packages refuse") {
+  const ScheduleChoice plain{.name = "1f1b"}, loops{.name = "interleaved", .virtual_stages = 2};
+  CHECK(refusal(torch_target, {plain, 4, 4}).empty());
+  CHECK_FALSE(refusal(torch_target, {plain, 4, 3}).empty());
+  CHECK(refusal(torch_target, {loops, 4, 8}).empty());
+  CHECK_FALSE(refusal(torch_target, {loops, 4, 9}).empty());
+  CHECK(refusal(megatron_target, {plain, 4, 3}).empty());
+  CHECK(refusal(megatron_target, {loops, 4, 8}).empty());
+  CHECK_FALSE(refusal(megatron_target, {loops, 4, 10}).empty());
+  CHECK_FALSE(refusal(megatron_target, {loops, 1, 8}).empty());
+  CHECK(refusal(deepspeed_target, {plain, 4, 3}).empty());
+}
