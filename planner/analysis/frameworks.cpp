@@ -14,38 +14,40 @@ namespace {
 /// Some tenths of a second for each thing that stages may do again.
 constexpr std::int64_t effort_of_framework = 20'000'000;
 
-std::vector<std::string> reasons_of_exporter(const Target& target, const LoadedPlan& loaded) {
+/// By its own name, or by the one whose format it reads.
+const Exporter& exporter_for(const Target& target) {
   for (const Exporter& exporter : exporters) {
-    if (exporter.name != target.format) continue;
-    try {
-      exporter.write(loaded);
-    } catch (const Error& error) {
-      return {error.message()};
-    }
+    if (exporter.name == target.name) return exporter;
   }
-  return {};
+  return find_exporter(target.format);
 }
 
-/// What its row says of the plan.
-std::vector<std::string> reasons_of_row(const Target& target, const Plan& plan) {
-  std::vector<std::string> reasons;
+/// What its row says of the plan, but for what the exporter has said already.
+void add_reasons_of_row(const Target& target, const Plan& plan, std::vector<std::string>& reasons) {
+  const std::vector<std::string> known = reasons;
+  const auto is_said = [&](std::string_view word) {
+    return std::ranges::any_of(
+        known, [&](const std::string& reason) { return reason.find(word) != std::string::npos; });
+  };
+  const auto has = [](const auto& list, auto value) {
+    return std::ranges::find(list, value) != list.end();
+  };
   const std::string pipeline = refusal(target, {.schedule = plan.schedule,
                                                 .devices = pipeline_devices(plan),
                                                 .microbatches = plan.batch.microbatches});
   if (!pipeline.empty()) reasons.push_back(pipeline);
-  if (std::ranges::find(target.sharding, plan.optimizer.sharding) == target.sharding.end()) {
+  if (!has_schedule(target, plan.schedule.name) && !is_said("schedule"))
+    reasons.push_back(concat(target.system, " has no schedule ", plan.schedule.name));
+  if (!has(target.sharding, plan.optimizer.sharding) && !is_said("ZeRO")) {
     reasons.push_back(concat(target.system, " has no sharding \"",
                              to_string(plan.optimizer.sharding), "\" beside pipelines"));
   }
-  if (std::ranges::find(target.precision, plan.precision) == target.precision.end())
+  if (!has(target.precision, plan.precision) && !is_said(to_string(plan.precision)))
     reasons.push_back(concat(target.system, " has no ", to_string(plan.precision)));
-  if (plan.optimizer.gradient_bucket > 0 && !target.gradient_buckets) {
+  if (plan.optimizer.gradient_bucket > 0 && !target.gradient_buckets && !is_said("gradient")) {
     reasons.push_back(
         concat(target.system, " sums gradients of pipelines behind the last backward"));
   }
-  if (!has_schedule(target, plan.schedule.name))
-    reasons.push_back(concat(target.system, " has no schedule ", plan.schedule.name));
-  return reasons;
 }
 
 /// Rows that ask the same of a plan have the same answer.
@@ -76,9 +78,10 @@ void judge(FrameworkAnswer& answer, const Problem& problem, const std::vector<Ca
 
 std::vector<std::string> reasons_against(const Target& target, const LoadedPlan& loaded) {
   if (target.format.empty()) return reasons_against_stagecraft(loaded.plan);
-  std::vector<std::string> reasons = reasons_of_exporter(target, loaded);
-  if (!reasons.empty()) return reasons;
-  return reasons_of_row(target, loaded.plan);
+  std::vector<std::string> reasons =
+      reasons_against(exporter_for(target), loaded.plan, loaded.profile.model, loaded.cluster);
+  add_reasons_of_row(target, loaded.plan, reasons);
+  return reasons;
 }
 
 std::vector<const Target*> frameworks_of(const LoadedPlan& loaded) {

@@ -13,6 +13,9 @@ namespace stagecraft {
 
 namespace {
 
+/// Of all parts together, as much as one search takes that is not divided (exact.cpp).
+constexpr std::int64_t effort_of_all_parts = 2'000'000'000;
+
 /// The best of the usual choices at once, whatever they do again: however early the search ends,
 /// its answer is no worse. Not for small searches, which are one of many.
 void add_first_plans(const Problem& problem, const SearchControl& control, Leaderboard& board) {
@@ -86,6 +89,7 @@ SearchResult search_each_recompute(SearchResult (*search)(const Problem&, const 
     }
     SearchControl own = part_of(control, part, parts);
     expect_better_than(board, own);
+    if (!control.effort) own.effort = effort_of_all_parts / static_cast<std::int64_t>(parts);
     const SearchResult found =
         search(with_recompute_everywhere(problem, problem.recompute_everywhere[part]), own);
     result.strategy = found.strategy;
