@@ -111,14 +111,14 @@ std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const
       Problem own = for_target(problem, *target, said);
       const auto same = std::ranges::find_if(
           asked, [&](const auto& other) { return ask_the_same(other.first, own); });
-      if (same == asked.end()) {
+      const bool is_new = same == asked.end();
+      std::vector<Candidate> plans = is_new ? std::vector<Candidate>{} : same->second;
+      if (is_new && !stop.stop_requested()) {
         const SearchControl control{
             .stop = stop, .threads = threads, .effort = effort_of_framework, .explain = false};
-        std::vector<Candidate> plans =
-            stop.stop_requested() ? std::vector<Candidate>{} : search_exact(own, control).plans;
-        asked.emplace_back(own, std::move(plans));
+        plans = search_exact(own, control).plans;
+        asked.emplace_back(own, plans);
       }
-      std::vector<Candidate> plans = same == asked.end() ? asked.back().second : same->second;
       plans.insert(plans.end(), known.begin(), known.end());
       judge(answer, problem, plans);
     } catch (const Error& error) {

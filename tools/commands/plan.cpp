@@ -32,6 +32,7 @@ struct PlanArguments {
   RiskOptions risk;
   SharingOptions sharing;
   int top = 1;
+  bool compare_frameworks = false;
 };
 
 /// A front of more plans is of no use to people.
@@ -105,7 +106,8 @@ SearchResult search_for(Console& console, const PlanArguments& arguments, const 
 
 /// What frameworks would take is told of the step alone, as our own search finds it.
 bool compares_frameworks(const PlanArguments& arguments, const Problem& problem) {
-  return problem.target == nullptr && arguments.strategy == "exact" && arguments.pareto.empty() &&
+  return arguments.compare_frameworks && problem.target == nullptr &&
+         arguments.strategy == "exact" && arguments.pareto.empty() &&
          arguments.risk.level.empty() && arguments.sharing.sharing.empty() &&
          problem.objective != ObjectiveKind::cost;
 }
@@ -175,7 +177,7 @@ struct OptionGroup {
 
 void group_options(CLI::App& app) {
   const std::array groups{
-      OptionGroup{"Framework", {"--for"}},
+      OptionGroup{"Framework", {"--for", "--compare-frameworks"}},
       OptionGroup{"Devices", {"--memory", "--bandwidth", "--devices", "--exclude", "--price"}},
       OptionGroup{"Training",
                   {"--batch", "--microbatch", "--sequence", "--precision", "--optimizer",
@@ -196,6 +198,8 @@ void group_options(CLI::App& app) {
 
 void declare_options(CLI::App& app, PlanArguments& arguments) {
   declare_planning(app, arguments.planning);
+  app.add_flag("--compare-frameworks", arguments.compare_frameworks,
+               "Also show what the plans of each framework would take, by a short search");
   app.add_option("--time-limit", arguments.time_limit,
                  "Time limit of the search; the best plan so far is the result")
       ->type_name("D");
