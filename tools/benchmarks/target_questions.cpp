@@ -43,8 +43,8 @@ using AnySearch = std::function<SearchResult(const Problem&, const SearchControl
 
 /// Any search of a problem, stopped when this part of the target's time is over, or when a gap that
 /// was asked for is reached.
-SearchResult search_in_time(const Target& target, const AnySearch& search, const Problem& problem,
-                            double part = 0.9) {
+SearchResult search_in_time(const TargetRow& target, const AnySearch& search,
+                            const Problem& problem, double part = 0.9) {
   const int longest = static_cast<int>(target.seconds * part * 100);  // hundredths of a second
   std::stop_source stop;
   const std::jthread timer([&stop, longest](const std::stop_token& done) {
@@ -57,7 +57,7 @@ SearchResult search_in_time(const Target& target, const AnySearch& search, const
   return search(problem, {.stop = stop.get_token(), .gap = gap});
 }
 
-Solve by_strategy(const Target& target, const std::string& strategy, const Problem& problem) {
+Solve by_strategy(const TargetRow& target, const std::string& strategy, const Problem& problem) {
   return [=] {
     const SearchResult result = search_in_time(target, find_strategy(strategy).search, problem);
     const Candidate& best = result.plans.front();
@@ -67,14 +67,14 @@ Solve by_strategy(const Target& target, const std::string& strategy, const Probl
 }
 
 /// What is asked where nobody says more than a batch.
-Solve by_usual(const Target& target, const std::string& path, const std::string& cluster) {
+Solve by_usual(const TargetRow& target, const std::string& path, const std::string& cluster) {
   Problem problem = problem_of(path, cluster, static_cast<std::int64_t>(target.arguments[0]));
   problem.schedules = usual_schedule_choices(problem);
   problem.microbatch_per_copy = true;
   return by_strategy(target, "exact", problem);
 }
 
-MaxLoadProblem question_of_file(const Target& target, const std::string& path) {
+MaxLoadProblem question_of_file(const TargetRow& target, const std::string& path) {
   const DnnGraph graph = read_dnn_partitioning_graph(read_file(path), target.name);
   MaxLoadProblem problem = question_of(graph, dnn_layers(graph, target.name));
   problem.accelerators = graph.accelerators;
@@ -84,7 +84,7 @@ MaxLoadProblem question_of_file(const Target& target, const std::string& path) {
 }
 
 /// "4x4xgeneric@1.25GB/s,10GB/s": innermost level first in the arguments.
-Problem problem_on_levels(const Target& target, const std::string& path, std::int64_t batch) {
+Problem problem_on_levels(const TargetRow& target, const std::string& path, std::int64_t batch) {
   const std::vector<double>& levels = target.arguments;
   return problem_of(path,
                     concat(levels[2], "x", levels[0], "xgeneric@", levels[3] / 1e9, "GB/s,",
@@ -107,7 +107,7 @@ SearchResult search_sharing(const Problem& problem, const SearchControl& control
   return search_with_shared_links(search_exact, problem, control, {});
 }
 
-std::map<std::string, double> steps_of_pipedream(const Target& target, const Problem& problem,
+std::map<std::string, double> steps_of_pipedream(const TargetRow& target, const Problem& problem,
                                                  Measure measure) {
   const PipedreamLevel inside{static_cast<int>(target.arguments[0]), target.arguments[1]};
   const PipedreamLevel between{static_cast<int>(target.arguments[2]), target.arguments[3]};
@@ -126,7 +126,7 @@ std::map<std::string, double> steps_of_pipedream(const Target& target, const Pro
   return steps;
 }
 
-Solve beside_pipedream(const Target& target, const std::string& path, const AnySearch& search,
+Solve beside_pipedream(const TargetRow& target, const std::string& path, const AnySearch& search,
                        Measure measure) {
   constexpr int batch = 128;
   const Problem problem = problem_on_levels(target, path, batch);
@@ -138,7 +138,7 @@ Solve beside_pipedream(const Target& target, const std::string& path, const AnyS
   };
 }
 
-PiperGraph piper_question(const Target& target, const std::string& path) {
+PiperGraph piper_question(const TargetRow& target, const std::string& path) {
   PiperGraph graph = read_piper_graph(read_file(path), target.name);
   graph.devices = static_cast<int>(target.arguments[0]);
   graph.microbatches = static_cast<int>(target.arguments[1]);
@@ -207,7 +207,7 @@ Solve split_by_piper_of(const PiperGraph& graph) {
 
 }  // namespace
 
-Solve as_pipedream(const Target& target, const std::string& path) {
+Solve as_pipedream(const TargetRow& target, const std::string& path) {
   std::vector<PipedreamLevel> levels;
   for (std::size_t i = 0; i < target.arguments.size(); i += 2) {
     levels.push_back({static_cast<int>(target.arguments[i]), target.arguments[i + 1]});
@@ -221,7 +221,7 @@ Solve as_pipedream(const Target& target, const std::string& path) {
   };
 }
 
-Solve as_dapple(const Target& target, const std::string& path) {
+Solve as_dapple(const TargetRow& target, const std::string& path) {
   const DappleServers servers{.servers = static_cast<int>(target.arguments[0]),
                               .devices_each = static_cast<int>(target.arguments[1])};
   return [servers, problem = problem_of(path, "16xgeneric", 16)] {
@@ -231,32 +231,32 @@ Solve as_dapple(const Target& target, const std::string& path) {
   };
 }
 
-Solve by_exact_beside_pipedream(const Target& target, const std::string& path) {
+Solve by_exact_beside_pipedream(const TargetRow& target, const std::string& path) {
   return beside_pipedream(target, path, search_exact, step_of);
 }
-Solve by_exact_beside_pipedream_shared(const Target& target, const std::string& path) {
+Solve by_exact_beside_pipedream_shared(const TargetRow& target, const std::string& path) {
   return beside_pipedream(target, path, search_sharing, step_sharing);
 }
 
-Solve by_load(const Target& target, const std::string& path) {
+Solve by_load(const TargetRow& target, const std::string& path) {
   return [problem = question_of_file(target, path)] {
     const MaxLoadSplit split = split_by_max_load(problem, most_downsets_of_max_load, {}).value();
     return Answer{split.load, split.lower_bound};
   };
 }
 
-Solve by_load_noncontiguous(const Target& target, const std::string& path) {
+Solve by_load_noncontiguous(const TargetRow& target, const std::string& path) {
   return [problem = question_of_file(target, path)] {
     const auto split = split_without_contiguity(problem, {}, {}).split;
     return Answer{split->load, split->lower_bound};
   };
 }
 
-Solve by_load_of_profile(const Target& target, const std::string& path) {
+Solve by_load_of_profile(const TargetRow& target, const std::string& path) {
   const auto batch = static_cast<std::int64_t>(target.arguments[0]);
   return by_strategy(target, "dnn-partitioning", problem_of(path, "4xgeneric@1.25GB/s", batch));
 }
-Solve by_load_along_orders(const Target& target, const std::string& path) {
+Solve by_load_along_orders(const TargetRow& target, const std::string& path) {
   const auto batch = static_cast<std::int64_t>(target.arguments[0]);
   const MaxLoadProblem problem = max_load_problem(problem_of(path, "4xgeneric@1.25GB/s", batch));
   const double least = split_by_max_load(problem, most_downsets_of_max_load, {})->lower_bound;
@@ -266,26 +266,26 @@ Solve by_load_along_orders(const Target& target, const std::string& path) {
     return Answer{split_by_max_load(problem, 1, stop)->load, least};
   };
 }
-Solve by_exact_nested(const Target& target, const std::string& path) {
+Solve by_exact_nested(const TargetRow& target, const std::string& path) {
   const auto batch = static_cast<std::int64_t>(target.arguments[0]);
   return by_strategy(target, "exact", problem_of(path, "4x4xgeneric@1.25GB/s,10GB/s", batch));
 }
-Solve by_usual_flat(const Target& target, const std::string& path) {
+Solve by_usual_flat(const TargetRow& target, const std::string& path) {
   return by_usual(target, path, "4xgeneric@1.25GB/s");
 }
-Solve by_usual_nested(const Target& target, const std::string& path) {
+Solve by_usual_nested(const TargetRow& target, const std::string& path) {
   return by_usual(target, path, "4x4xgeneric@1.25GB/s,10GB/s");
 }
 
-Solve as_piper(const Target& target, const std::string& path) {
+Solve as_piper(const TargetRow& target, const std::string& path) {
   return split_by_piper_of(piper_question(target, path));
 }
-Solve as_piper_bert96(const Target& target, const std::string& path) {
+Solve as_piper_bert96(const TargetRow& target, const std::string& path) {
   return split_by_piper_of(
       with_layers_repeated(piper_question(target, path), "ParallelTransformerLayer", 3));
 }
 
-Solve as_aceso(const Target& target, const std::string& path) {
+Solve as_aceso(const TargetRow& target, const std::string& path) {
   AcesoDatabase database = read_aceso_database(read_file(path), path);
   if (const int layers = static_cast<int>(target.arguments[2]); layers > 0) {
     database.chain = aceso_chain(database.family, static_cast<int>(database.names.size()), layers);

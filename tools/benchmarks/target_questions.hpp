@@ -19,10 +19,10 @@ struct Answer {
 /// What is timed; reading files is not.
 using Solve = std::function<Answer()>;
 
-struct Target {
+struct TargetRow {
   std::string name;
   std::string file;  ///< below the folder of published data
-  Solve (*prepare)(const Target& target, const std::string& path);
+  Solve (*prepare)(const TargetRow& target, const std::string& path);
   std::vector<double> arguments;  ///< as `prepare` names them
   double seconds = 0;             ///< of processor time, as the next three at most; 0: any
   double megabytes = 0;
@@ -31,34 +31,34 @@ struct Target {
 };
 
 /// Arguments: machines and bandwidth of each level, innermost first.
-Solve as_pipedream(const Target& target, const std::string& path);
+Solve as_pipedream(const TargetRow& target, const std::string& path);
 /// Our own search under 1F1B on two such levels, beside PipeDream's plans: the nested one, and
 /// those of a flat network whose devices have their part of the link between servers each, or all
 /// of it. Steps with a link for each message.
-Solve by_exact_beside_pipedream(const Target& target, const std::string& path);
+Solve by_exact_beside_pipedream(const TargetRow& target, const std::string& path);
 /// Steps with messages that share what leads out of their servers and into them.
-Solve by_exact_beside_pipedream_shared(const Target& target, const std::string& path);
+Solve by_exact_beside_pipedream_shared(const TargetRow& target, const std::string& path);
 /// Arguments: servers, devices in each.
-Solve as_dapple(const Target& target, const std::string& path);
+Solve as_dapple(const TargetRow& target, const std::string& path);
 /// Of dnn-partitioning's own files; no arguments.
-Solve by_load(const Target& target, const std::string& path);
+Solve by_load(const TargetRow& target, const std::string& path);
 /// The same without contiguity.
-Solve by_load_noncontiguous(const Target& target, const std::string& path);
+Solve by_load_noncontiguous(const TargetRow& target, const std::string& path);
 /// Of PipeDream's profiles on four devices. Arguments: the batch.
-Solve by_load_of_profile(const Target& target, const std::string& path);
+Solve by_load_of_profile(const TargetRow& target, const std::string& path);
 /// The same along a few orders of the layers alone, beside the least load: `gap` is what it misses.
-Solve by_load_along_orders(const Target& target, const std::string& path);
+Solve by_load_along_orders(const TargetRow& target, const std::string& path);
 /// Our own search on the same, over what is taken where nobody names schedules.
-Solve by_usual_flat(const Target& target, const std::string& path);
+Solve by_usual_flat(const TargetRow& target, const std::string& path);
 /// And on four nodes of four.
-Solve by_usual_nested(const Target& target, const std::string& path);
+Solve by_usual_nested(const TargetRow& target, const std::string& path);
 /// Under 1F1B alone.
-Solve by_exact_nested(const Target& target, const std::string& path);
+Solve by_exact_nested(const TargetRow& target, const std::string& path);
 /// Arguments: devices, microbatches, GiB on each.
-Solve as_piper(const Target& target, const std::string& path);
+Solve as_piper(const TargetRow& target, const std::string& path);
 /// The same of its BERT-32 with three times the layers.
-Solve as_piper_bert96(const Target& target, const std::string& path);
+Solve as_piper_bert96(const TargetRow& target, const std::string& path);
 /// Arguments: devices, MB on each, layers (0: as published).
-Solve as_aceso(const Target& target, const std::string& path);
+Solve as_aceso(const TargetRow& target, const std::string& path);
 
 }  // namespace stagecraft

@@ -25,8 +25,8 @@ namespace {
 
 // --- The targets ---
 
-std::vector<Target> targets() {
-  std::vector<Target> rows;
+std::vector<TargetRow> targets() {
+  std::vector<TargetRow> rows;
   for (const std::string model : {"vgg16", "alexnet", "resnet18", "resnet50", "resnet101",
                                   "resnext50", "gnmt", "gnmt_large"}) {
     const bool is_large = model == "gnmt_large";
@@ -53,7 +53,7 @@ std::vector<Target> targets() {
   const std::string dnn = "dnn-partitioning/", piper = "piper/",
                     aceso = "aceso/profiled-time-eurosys/", pipedream = "pipedream/",
                     first = "_mbs1_tp1_algo0.csv";
-  const std::vector<Target> others{
+  const std::vector<TargetRow> others{
       {"exact_4x4/resnet50", pipedream + "resnet50/graph.txt", by_exact_nested, {128}, 1, 0, 1},
       {"exact_4x4/vgg16", pipedream + "vgg16/graph.txt", by_exact_nested, {128}, 1, 0, 1},
       {"usual_4x4/resnet50",
@@ -190,7 +190,7 @@ double peak_megabytes() {
   return 0;
 }
 
-void meet(benchmark::State& state, const Target& target) {
+void meet(benchmark::State& state, const TargetRow& target) {
   const std::string path = std::string(STAGECRAFT_SHARED) + "/data/" + target.file;
   if (!std::filesystem::exists(path)) {
     state.SkipWithError(("no published data at " + path).c_str());
@@ -225,7 +225,7 @@ void meet(benchmark::State& state, const Target& target) {
 }
 
 [[maybe_unused]] const bool registered = [] {
-  for (const Target& target : targets()) {
+  for (const TargetRow& target : targets()) {
     benchmark::RegisterBenchmark(("target/" + target.name).c_str(), [target](
                                                                         benchmark::State& state) {
       meet(state, target);

@@ -145,7 +145,6 @@ std::vector<MeasuredRun> read_megatron_log(std::string_view content, const std::
                 {"keep the lines from \"---- arguments ----\" to \"---- end of arguments ----\""});
   }
   const int world = needed(arguments, "world-size", file);
-  constexpr int most_devices = 1'000'000;
   if (world < 1 || world > most_devices) {
     throw Error(ErrorKind::input,
                 concat("world-size: expected from 1 to ", most_devices, " devices, found ", world),

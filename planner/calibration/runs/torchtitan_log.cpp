@@ -219,8 +219,7 @@ std::vector<MeasuredRun> read_torchtitan_log(std::string_view coloured, const st
   MeasuredRun run;
   run.left_out = reason_against(content, mesh);
   run.recipe = read_recipe(content, mesh, file);
-  run.recipe.device =
-      device_of_run(device_kind_in(line_with(content, "capacity:")), options, file);
+  run.recipe.device = device_of_run(device_kind_in(line_with(content, "capacity:")), options, file);
   if (run.left_out.empty()) run.left_out = reason_against_precision(run.recipe);
   run.model = concat("hidden ", run.recipe.transformer.hidden, " x ", run.recipe.blocks);
   run.label = concat(run.model, ", ", configuration_of(run.recipe));

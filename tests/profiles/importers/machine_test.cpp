@@ -372,7 +372,7 @@ TEST_CASE("a topology that is cut off or makes no sense is refused with its line
   CHECK_THAT(complaint("<graphs/>"), ContainsSubstring("expected <system"));
 }
 
-TEST_CASE("a dump says what its kind is a guess of; unequal links of a switch limit a pair") {
+TEST_CASE("a dump says what its kind is a guess of, unequal links of a switch limit a pair") {
   CHECK_THAT(import_nccl_topology(two_in_xml, "t.xml", "").notes.front(),
              ContainsSubstring("compute capability 80 is taken for a100-80gb; it may be a100,"));
   CHECK(import_nccl_topology(two_in_xml, "t.xml", "a100").notes.empty());
@@ -380,7 +380,7 @@ TEST_CASE("a dump says what its kind is a guess of; unequal links of a switch li
   CHECK(import_nccl_topology(fewer, "t.xml", "a100").nvlinks == NvlinkMatrix{{0, 10}, {10, 0}});
 }
 
-TEST_CASE("xGMI of a dump joins devices of AMD; a cloud's input has devices by their class") {
+TEST_CASE("xGMI of a dump joins devices of AMD, a cloud's input has devices by their class") {
   const std::string amd =
       "<system version=\"2\"><cpu numaid=\"0\">"
       "<pci busid=\"a\" class=\"0x120000\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">"
