@@ -235,12 +235,20 @@ Cluster read_cluster_file(std::string_view argument) {
   return cluster;
 }
 
-/// "8xmine.json": so many devices of the kind in a file, unless the file is called so.
+/// "8xmine.json", "2x4xmine.json": so many devices of the kind in a file that is there, unless a
+/// file is called so.
 bool counts_a_kind_of_a_file(std::string_view argument) {
-  const std::size_t digits = argument.find_first_not_of("0123456789");
-  std::error_code ignored;
-  return digits != 0 && digits != std::string_view::npos && argument[digits] == 'x' &&
-         !std::filesystem::exists(std::filesystem::path(argument), ignored);
+  const auto exists = [](std::string_view name) {
+    std::error_code ignored;
+    return std::filesystem::exists(std::filesystem::path(name), ignored);
+  };
+  std::string_view rest = argument;
+  for (;;) {
+    const std::size_t digits = rest.find_first_not_of("0123456789");
+    if (digits == 0 || digits == std::string_view::npos || rest[digits] != 'x') break;
+    rest.remove_prefix(digits + 1);
+  }
+  return rest.size() < argument.size() && exists(rest) && !exists(argument);
 }
 
 std::string error_of_unknown_kind(std::string_view name, const std::vector<std::string>& known) {

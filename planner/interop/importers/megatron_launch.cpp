@@ -390,7 +390,8 @@ class LaunchParser {
                             word.section.find("actor_rollout_ref.actor") == std::string::npos);
     if (kind == FlagKind::unknown && is_beside) kind = FlagKind::no_bearing;
     if (kind == FlagKind::not_modelled && is_other_model(word.section)) kind = FlagKind::no_bearing;
-    if (kind == FlagKind::not_modelled && is_off) kind = FlagKind::no_bearing;
+    const bool is_usual = is_off || is_as_modelled(word.name, word.value.value_or(""));
+    if (kind == FlagKind::not_modelled && is_usual) kind = FlagKind::no_bearing;
     switch (kind) {
       case FlagKind::not_modelled: parsed_.launch.not_modelled.push_back(text); break;
       case FlagKind::no_bearing: parsed_.launch.understood.push_back(text); break;

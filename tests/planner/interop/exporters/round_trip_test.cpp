@@ -446,7 +446,7 @@ TEST_CASE("all that stands in a plan's way is said at once") {
                               exporter.name == std::string_view("hf-device-map")));
     if (reasons.size() < 2 || exporter.write == nullptr) continue;
     const std::string complaint = refusal(exporter.name, plan, question);
-    CHECK_THAT(complaint, ContainsSubstring(concat("for ", reasons.size(), " reasons:\n  1. ")));
+    CHECK_THAT(complaint, ContainsSubstring(concat("for ", reasons.size(), " reasons: (1) ")));
     for (const std::string& reason : reasons) CHECK_THAT(complaint, ContainsSubstring(reason));
   }
   CHECK(reasons_against_megatron(plan, question.profile.model, question.cluster).size() == 4);
