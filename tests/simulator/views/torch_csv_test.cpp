@@ -223,13 +223,13 @@ TEST_CASE("torch CSV: what is waited for, one wait each") {
         "f.csv:1:5: rank 0, cell 2: 0SEND_F0 has no 0WAIT_SEND_F0 behind it, which torch 2.15 "
         "wants");
   CHECK(refused(",0WAIT_SEND_F0,0WAIT_SEND_F0") ==
-        "f.csv:1:40: rank 0, cell 6: 0WAIT_SEND_F0 has no 0SEND_F0 before it that is not waited "
+        "f.csv:1:41: rank 0, cell 6: 0WAIT_SEND_F0 has no 0SEND_F0 before it that is not waited "
         "for");
   CHECK(refused(",0WAIT_SEND_F0,0REDUCE_GRAD") ==
-        "f.csv:1:40: rank 0, cell 6: 0REDUCE_GRAD has no 0WAIT_REDUCE_GRAD behind it, which torch "
+        "f.csv:1:41: rank 0, cell 6: 0REDUCE_GRAD has no 0WAIT_REDUCE_GRAD behind it, which torch "
         "2.15 wants");
   CHECK(refused(",0WAIT_SEND_F0,0WAIT_REDUCE_GRAD") ==
-        "f.csv:1:40: rank 0, cell 6: 0WAIT_REDUCE_GRAD has no 0REDUCE_GRAD before it that is not "
+        "f.csv:1:41: rank 0, cell 6: 0WAIT_REDUCE_GRAD has no 0REDUCE_GRAD before it that is not "
         "waited for");
   CHECK(
       refusal("0F0,1F0,1B0,0B0,1REDUCE_GRAD,0REDUCE_GRAD,1WAIT_REDUCE_GRAD,0WAIT_REDUCE_GRAD\n") ==
