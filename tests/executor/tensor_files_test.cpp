@@ -24,13 +24,13 @@ namespace fs = std::filesystem;
 const std::string index_file = "model.safetensors.index.json";
 
 /// A folder with the weights of a small run in parts of 10 kB.
-struct Split {
+struct SplitRun {
   TemporaryFolder temporary;
   fs::path folder = temporary.path() / "weights";
   Prepared prepared;
   RunResult saved;
 
-  explicit Split(const Setting& setting = {.devices = 2}) : prepared(prepare(setting)) {
+  explicit SplitRun(const Setting& setting = {.devices = 2}) : prepared(prepare(setting)) {
     saved = reference(prepared, {});
     save(10'000);
   }
@@ -58,7 +58,7 @@ struct Split {
 /// What it says of a folder to which this was done.
 template <class Injure>
 std::string after(const Injure& injure) {
-  const Split split;
+  const SplitRun split;
   injure(split);
   return split.message();
 }
@@ -75,7 +75,7 @@ void replace(const fs::path& file, const std::string& from, const std::string& t
 TEST_CASE("weights in several files are those that were saved, by folder and by index") {
   for (const Setting& setting :
        {Setting{.devices = 2}, Setting{.devices = 2, .style = Style::llama, .tied = false}}) {
-    const Split split(setting);
+    const SplitRun split(setting);
     const std::vector<std::string> names = split.names();
     REQUIRE(names.size() > 3);
     const std::size_t parts = names.size() - 1;
@@ -98,7 +98,7 @@ TEST_CASE("weights in several files are those that were saved, by folder and by 
 }
 
 TEST_CASE("weights that fit into one file need no index, and replace what was there") {
-  const Split split;
+  const SplitRun split;
   split.save(most_bytes_of_part);
   CHECK(split.names() == std::vector<std::string>{"model.safetensors"});
   CHECK(split.load(split.folder).size() == split.saved.parameters.size());
@@ -111,35 +111,35 @@ TEST_CASE("weights that fit into one file need no index, and replace what was th
 }
 
 TEST_CASE("parts that are gone, another's, or not named are told with one sentence each") {
-  CHECK_THAT(after([](const Split& split) { fs::remove(split.part(2)); }),
+  CHECK_THAT(after([](const SplitRun& split) { fs::remove(split.part(2)); }),
              ContainsSubstring("model-00002-of-") &&
                  ContainsSubstring(": no such file, but model.safetensors.index.json puts weights "
                                    "there; fetch the missing part"));
-  CHECK_THAT(after([](const Split& split) { fs::remove(split.folder / index_file); }),
+  CHECK_THAT(after([](const SplitRun& split) { fs::remove(split.folder / index_file); }),
              ContainsSubstring(" but no model.safetensors.index.json, which says what is where"));
-  CHECK_THAT(after([](const Split& split) { fs::remove_all(split.folder); }),
+  CHECK_THAT(after([](const SplitRun& split) { fs::remove_all(split.folder); }),
              ContainsSubstring(": no such file"));
-  CHECK_THAT(after([](const Split& split) {
+  CHECK_THAT(after([](const SplitRun& split) {
                fs::remove_all(split.folder);
                fs::create_directory(split.folder);
              }),
              ContainsSubstring(": holds no weights; expected model.safetensors or model."));
-  CHECK_THAT(after([](const Split& split) {
+  CHECK_THAT(after([](const SplitRun& split) {
                fs::copy_file(split.part(1), split.folder / "model-00009-of-00009.safetensors");
              }),
              ContainsSubstring("model-00009-of-00009.safetensors: a part that ") &&
                  ContainsSubstring(" does not name"));
-  CHECK_THAT(after([](const Split& split) {
+  CHECK_THAT(after([](const SplitRun& split) {
                fs::copy_file(split.part(1), split.part(2), fs::copy_options::overwrite_existing);
              }),
              ContainsSubstring(": puts \"") && ContainsSubstring(", which has no such tensor"));
-  CHECK_THAT(after([](const Split& split) { fs::resize_file(split.part(2), 5000); }),
+  CHECK_THAT(after([](const SplitRun& split) { fs::resize_file(split.part(2), 5000); }),
              ContainsSubstring("not a whole safetensors file"));
 }
 
 TEST_CASE("an index that names no files, or other tensors, is refused at its place") {
   const auto message = [](const std::string& from, const std::string& to) {
-    return after([&](const Split& split) { replace(split.folder / index_file, from, to); });
+    return after([&](const SplitRun& split) { replace(split.folder / index_file, from, to); });
   };
   CHECK_THAT(message("\"model-00001", "\"../model-00001"),
              ContainsSubstring("index.json:") &&
@@ -148,7 +148,7 @@ TEST_CASE("an index that names no files, or other tensors, is refused at its pla
   CHECK_THAT(message("\"transformer.h.0.ln_1.weight\"", "\"transformer.h.0.ln_9.weight\""),
              ContainsSubstring("puts \"transformer.h.0.ln_9.weight\" into "));
   // A tensor in two files: the index can name only one.
-  CHECK_THAT(after([](const Split& split) {
+  CHECK_THAT(after([](const SplitRun& split) {
                const TensorFile first = open_tensor_file(split.part(1));
                const TensorFile second = open_tensor_file(split.part(2));
                std::vector<NamedTensor> tensors;
@@ -167,7 +167,7 @@ TEST_CASE("the Python package finds every tensor where the index says") {
   if (std::system("python3 -c 'import safetensors.numpy' 2> /dev/null") != 0) {
     SKIP("python3 has no safetensors package");
   }
-  const Split split;
+  const SplitRun split;
   const std::string script =
       "import json, sys, safetensors.numpy as s\n"
       "f = sys.argv[1]\n"

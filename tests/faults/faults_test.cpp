@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int steps = 20;
+constexpr int all_steps = 20;
 
 /// Kills a run once, somewhere; it ends with the weights of one that was left alone. Whether the
 /// kill came in time.
@@ -26,7 +26,7 @@ bool check_killed_once(const Fixture& fixture, const std::string& whole, unsigne
   INFO("seed " << seed);
   std::mt19937 random(seed);
   std::filesystem::remove_all(fixture.records());
-  ProgramRun run(fixture.folder.path(), fixture.run(steps, {"--restarts", "3"}));
+  ProgramRun run(fixture.folder.path(), fixture.run(all_steps, {"--restarts", "3"}));
   const int rank = static_cast<int>(random() % 2), step = static_cast<int>(random() % 12);
   const auto record = await_step(fixture.records(), rank, step);
   REQUIRE(record);
@@ -67,7 +67,7 @@ Duration check_stopped(const Fixture& fixture, unsigned seed) {
 
 TEST_CASE("a run that is killed is started again and ends with the same weights", "[seconds]") {
   const Fixture fixture("killed");
-  const std::string whole = fixture.parameters(steps);
+  const std::string whole = fixture.parameters(all_steps);
   int killed = 0;
   for (unsigned seed = 1; seed <= 5; ++seed) killed += check_killed_once(fixture, whole, seed);
   CHECK(killed > 0);
@@ -75,7 +75,7 @@ TEST_CASE("a run that is killed is started again and ends with the same weights"
 
 TEST_CASE("a run that is killed a hundred times", "[.hundred]") {
   const Fixture fixture("hundred");
-  const std::string whole = fixture.parameters(steps);
+  const std::string whole = fixture.parameters(all_steps);
   int killed = 0;
   for (unsigned seed = 1; seed <= 100; ++seed) killed += check_killed_once(fixture, whole, seed);
   std::cout << killed << " of 100 runs were killed before they ended\n";
@@ -104,10 +104,10 @@ TEST_CASE("a run that is killed more often than it may be started again says who
 
 TEST_CASE("a run that is killed goes on from its last checkpoint", "[seconds]") {
   const Fixture fixture("checkpoints");
-  const std::string whole = fixture.parameters(steps);
+  const std::string whole = fixture.parameters(all_steps);
   std::filesystem::remove_all(fixture.records());
   ProgramRun run(fixture.folder.path(),
-                 fixture.run(steps, {"--restarts", "1", "--checkpoint", "kept", "--every", "5"}));
+                 fixture.run(all_steps, {"--restarts", "1", "--checkpoint", "kept", "--every", "5"}));
   const auto record = await_step(fixture.records(), 1, 8);
   REQUIRE(record);
   kill(record->pid, SIGKILL);
