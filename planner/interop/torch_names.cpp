@@ -33,10 +33,12 @@ bool is_schedule_of_ours(std::string_view name) {
 }  // namespace
 
 std::string_view find_torch_schedule(std::string_view name) {
+  // Classes have the prefix, what get_schedule_class takes may.
+  const std::string prefix = name.starts_with("Schedule") ? "Schedule" : "";
   std::vector<std::string> known;
   for (const TorchScheduleName& row : torch_schedule_names) {
     if (plain(row.torch) == plain(name)) return row.ours;
-    known.emplace_back(row.torch);
+    known.push_back(prefix + std::string(row.torch));
   }
   if (is_schedule_of_ours(name)) return find_schedule(name).name;
   fail_unknown("torch schedule", name, known);
