@@ -129,10 +129,11 @@ TEST_CASE("whoever kills a launcher or mpirun leaves no rank behind", "[seconds]
   }
 }
 
-TEST_CASE("every launcher passes SIGINT and SIGTERM on, and the run ends with a checkpoint",
-          "[seconds]") {
+namespace {
+
+void pass_signals_on(const std::vector<Launcher>& over) {
   const Fixture fixture("passed-on");
-  for (const Launcher& launcher : launchers()) {
+  for (const Launcher& launcher : over) {
     for (const int signal : {SIGINT, SIGTERM}) {
       INFO(launcher.transport << " " << launcher.more.size() << " " << signal);
       std::filesystem::remove_all(fixture.records());
@@ -157,6 +158,24 @@ TEST_CASE("every launcher passes SIGINT and SIGTERM on, and the run ends with a 
   }
 }
 
+std::vector<Launcher> launchers_over(const std::set<std::string>& transports) {
+  std::vector<Launcher> chosen;
+  for (const Launcher& launcher : launchers()) {
+    if (transports.contains(launcher.transport)) chosen.push_back(launcher);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+TEST_CASE("launchers pass SIGINT and SIGTERM on, and the run ends with a checkpoint", "[seconds]") {
+  pass_signals_on(launchers_over({"threads", "tcp"}));
+}
+
+TEST_CASE("mpirun passes SIGINT and SIGTERM on, and the run ends with a checkpoint", "[minutes]") {
+  pass_signals_on(launchers_over({"mpi"}));
+}
+
 TEST_CASE("SIGTERM to any rank ends the run with its name", "[seconds]") {
   const Fixture fixture("named");
   for (const Launcher& launcher : launchers()) {
@@ -173,7 +192,7 @@ TEST_CASE("SIGTERM to any rank ends the run with its name", "[seconds]") {
   }
 }
 
-TEST_CASE("a rank that is killed before it trains is started again", "[seconds]") {
+TEST_CASE("a rank that is killed before it trains is started again", "[minutes]") {
   const Fixture fixture("early");
   const std::string whole = fixture.parameters(300);
   for (const Launcher& launcher : launchers()) {
