@@ -5,7 +5,7 @@
 
 namespace stagecraft::tests {
 
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__OPTIMIZE__) && !defined(STAGECRAFT_WATCHED)
 inline constexpr bool is_watched = false;
 #else
 inline constexpr bool is_watched = true;
