@@ -106,8 +106,8 @@ TEST_CASE("a run that is killed goes on from its last checkpoint", "[seconds]") 
   const Fixture fixture("checkpoints");
   const std::string whole = fixture.parameters(all_steps);
   std::filesystem::remove_all(fixture.records());
-  ProgramRun run(fixture.folder.path(),
-                 fixture.run(all_steps, {"--restarts", "1", "--checkpoint", "kept", "--every", "5"}));
+  ProgramRun run(fixture.folder.path(), fixture.run(all_steps, {"--restarts", "1", "--checkpoint",
+                                                                "kept", "--every", "5"}));
   const auto record = await_step(fixture.records(), 1, 8);
   REQUIRE(record);
   kill(record->pid, SIGKILL);
