@@ -20,17 +20,6 @@ std::string megatron_refuses(const TargetPipeline& pipeline) {
                 " microbatches, which do not divide ", "the ", pipeline.microbatches, " of a step");
 }
 
-const Target megatron_target{.name = "megatron",
-                             .version = "0.19.2",
-                             .system = "Megatron-LM",
-                             .format = "megatron",
-                             .schedules = megatron_schedules,
-                             .recompute = megatron_recompute,
-                             .keeps_ends = true,
-                             .only_transformers = true,
-                             .gradient_buckets = true,
-                             .sharding = sharded_states,
-                             .precision = precisions_with_fp8,
-                             .refuses = megatron_refuses};
+const Target megatron_target = over_megatron_core("megatron", "0.19.2", "Megatron-LM");
 
 }  // namespace stagecraft

@@ -4,17 +4,7 @@
 
 namespace stagecraft {
 
-const Target megatron_bridge_target{.name = "megatron-bridge",
-                                    .version = "0.6.2",
-                                    .system = "Megatron Bridge",
-                                    .format = "megatron",
-                                    .schedules = megatron_schedules,
-                                    .recompute = megatron_recompute,
-                                    .keeps_ends = true,
-                                    .only_transformers = true,
-                                    .gradient_buckets = true,
-                                    .sharding = sharded_states,
-                                    .precision = precisions_with_fp8,
-                                    .refuses = megatron_refuses};
+const Target megatron_bridge_target =
+    over_megatron_core("megatron-bridge", "0.6.2", "Megatron Bridge");
 
 }  // namespace stagecraft

@@ -25,6 +25,22 @@ inline constexpr std::array megatron_recompute{
     RecomputeEverywhere::none, RecomputeEverywhere::selective, RecomputeEverywhere::blocks,
     RecomputeEverywhere::stages};
 std::string megatron_refuses(const TargetPipeline& pipeline);
+/// A system over Megatron Core, whose rules hold for all of them.
+inline Target over_megatron_core(std::string_view name, std::string_view version,
+                                 std::string_view system) {
+  return {.name = name,
+          .version = version,
+          .system = system,
+          .format = "megatron",
+          .schedules = megatron_schedules,
+          .recompute = megatron_recompute,
+          .keeps_ends = true,
+          .only_transformers = true,
+          .gradient_buckets = true,
+          .sharding = sharded_states,
+          .precision = precisions_with_fp8,
+          .refuses = megatron_refuses};
+}
 
 /// The classes of torch.distributed.pipelining that are searched by the fast clock or simulated.
 inline constexpr std::array<std::string_view, 7> torch_schedules{
