@@ -51,14 +51,15 @@ void declare_changes(CLI::App& app, ChangeFlags& flags) {
                    "\n");
   }
   app.footer(keys);
-  app.add_option("--set", flags.set,
-                 "What if a value of the plan were another: KEY=VALUE, as often as needed; of "
-                 "simulate and compare a list or range (tp=1,2,4) makes a sweep")
+  app.add_option(
+         "--set", flags.set,
+         "Give a value of the plan another one: KEY=VALUE, as often as needed; simulate and "
+         "compare also take a list or range (tp=1,2,4), and print a row for each value")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->group("What if, with a plan");
   app.add_flag("--replan", flags.replan,
-               "Move layers between the stages, after --set, for the shortest step")
+               "After --set, move layers between the stages until the step is shortest")
       ->group("What if, with a plan");
 }
 
