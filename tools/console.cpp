@@ -29,9 +29,15 @@ bool is_terminal(int descriptor) {
   return isatty(descriptor) != 0 && !(term != nullptr && std::string_view(term) == "dumb");
 }
 
-void write(std::FILE* stream, std::string_view text) {
+/// Whether the stream took all of it.
+bool is_written(std::FILE* stream, std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
-  if ((!written || std::fflush(stream) != 0) && stream == stdout) {
+  return std::fflush(stream) == 0 && written;
+}
+
+/// Throws Error (execution) where standard output does not take it; standard error may be closed.
+void write(std::FILE* stream, std::string_view text) {
+  if (!is_written(stream, text) && stream == stdout) {
     throw Error(ErrorKind::execution,
                 "standard output cannot be written: is the disk full, or the reader gone?");
   }
@@ -140,7 +146,8 @@ int Console::error(const Error& error, const nlohmann::ordered_json* result) {
         {"format", result_format}, {"version", build_info::version}, {"command", command_}};
     if (result != nullptr) document["result"] = *result;
     document["error"] = error_document(error);
-    write(stdout, to_text(document));
+    // Where standard output takes no more, standard error has said it.
+    static_cast<void>(is_written(stdout, to_text(document)));
   }
   return exit_code(error.kind());
 }

@@ -28,7 +28,8 @@ bool asks_for_recompute(const Problem& problem) {
   const bool trains =
       std::any_of(problem.schedules.begin(), problem.schedules.end(),
                   [](const ScheduleChoice& schedule) { return schedule.name != "inference"; });
-  return trains && problem.recompute.size() == 1;
+  // What a framework does not let choose nobody asked for.
+  return trains && problem.target == nullptr && problem.recompute.size() == 1;
 }
 
 bool asks_for_parallelism(const Problem& problem) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "planner/space/target_question.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
@@ -70,6 +71,18 @@ const std::vector<Asked> asked{
        problem.parallelism.context = 2;
      },
      [](const Plan& plan) { return plan.parallelism.context == 2; }},
+    {wish::target,
+     [](Problem& problem) {
+       problem.profile = {.model = builtin_model("tiny-gpt"), .entries = {}};
+       problem.cluster = parse_cluster("4xh100");
+       problem.sequence = problem.profile.model.sequence;
+       problem = for_target(problem, find_target("torchtitan"), SaidOfPlans());
+     },
+     [](const Plan& plan) {
+       return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const Stage& stage) {
+         return stage.devices.size() == plan.stages.front().devices.size();
+       });
+     }},
 };
 
 /// Six layers on four devices, measured alone and by two tensor-parallel peers.
