@@ -104,7 +104,9 @@ std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const
                                                    const std::stop_token& stop, int threads) {
   std::vector<FrameworkAnswer> answers;
   std::vector<std::pair<Problem, std::vector<Candidate>>> asked;
+  const bool serves = problem.schedules.front().name == "inference";
   for (const Target* target : newest_targets()) {
+    if (!target->trains && !serves) continue;  // an answer without backwards is no step
     FrameworkAnswer& answer = answers.emplace_back();
     answer.target = target;
     try {

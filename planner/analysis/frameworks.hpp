@@ -31,8 +31,9 @@ struct FrameworkAnswer {
   std::string reason;             ///< where there is none
 };
 
-/// Of every framework. The problem is for none; `said` is what of it somebody said. `known` are
-/// plans that were found before: where a framework runs one of them, it is among its choices.
+/// Of every framework; of those that only serve where nothing is trained. The problem is for none;
+/// `said` is what of it somebody said. `known` are plans that were found before: where a framework
+/// runs one of them, it is among its choices.
 std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const SaidOfPlans& said,
                                                    const std::vector<Candidate>& known,
                                                    const std::stop_token& stop, int threads);

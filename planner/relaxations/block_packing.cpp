@@ -25,15 +25,15 @@ bool has_alike_blocks(const CostTable& table, int layers, OptimizerKind optimize
 
 constexpr std::int64_t steps_per_spread = 10, steps_per_choice = 10;
 
-std::vector<Recompute> as_choices(unsigned again, std::size_t stages) {
-  std::vector<Recompute> choices;
+}  // namespace
+
+BlockPacking::PerTurn<Recompute> BlockPacking::as_choices(unsigned again, std::size_t stages) {
+  PerTurn<Recompute> choices;
   for (std::size_t t = 0; t < stages; ++t) {
     choices.push_back(((again >> t) & 1u) != 0 ? Recompute::full : Recompute::none);
   }
   return choices;
 }
-
-}  // namespace
 
 bool BlockPacking::applies(const Space& space, const Setting& setting) {
   if (space.layers() < 4 || space.layers_choose()) return false;
@@ -75,7 +75,7 @@ BlockPacking::BlockPacking(const Space& space, const Setting& setting, const Tim
 bool BlockPacking::is_worth_it() const {
   constexpr double most = 2e7;
   const int turns = stages_ / depth_;
-  if (turns >= 16) return false;
+  if (turns > most_turns) return false;
   const CostTable& table = space_.whole_microbatch(setting_, 0);
   const Time block = (table.forward({1, 2}) + table.backward({1, 2})).count();
   const Time top = block == 0 ? layers_ - 2 : limit_ / setting_.microbatches / block;
@@ -174,24 +174,32 @@ void BlockPacking::spread(int device, std::vector<int>& blocks, std::size_t turn
   blocks[turn] = 0;
 }
 
-bool BlockPacking::fits(int device, const std::vector<ChunkMemory>& stages,
-                        const std::vector<Recompute>& recompute,
-                        const std::vector<char>& computes) const {
+bool BlockPacking::fits(int device, const Spread& spread,
+                        const PerTurn<Recompute>& recompute) const {
   const DeviceKind& kind = space_.kind(setting_, device);
   if (kind.memory_unlimited) return true;
-  const auto steps = static_cast<std::int64_t>(stages.size()) / 2 + 1;
+  const auto steps = static_cast<std::int64_t>(spread.memory.size()) / 2 + 1;
   const auto& moments = order_.moments[index(device)];
   return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {
     spent_ += steps;
     // What takes no time never shows: it ends at the instant it begins.
-    const bool shows = computes[index(moment.turn)] != 0;
-    return bytes_at(moment, stages, recompute, shows) <= usable_memory(kind);
+    const bool shows = spread.computes[index(moment.turn)] != 0;
+    return bytes_at(moment, {spread.memory.data(), spread.memory.size()},
+                    {recompute.data(), recompute.size()}, shows) <= usable_memory(kind);
   });
 }
 
 bool BlockPacking::may_fit(int device, const Spread& spread) const {
   const auto [first, last] = recompute_choices(device);
-  return fits(device, spread.memory, as_choices(last, spread.memory.size()), spread.computes);
+  return fits(device, spread, as_choices(last, spread.memory.size()));
+}
+
+Time BlockPacking::pass_of(int device, const std::vector<int>& blocks) const {
+  Time pass = 0;
+  for (std::size_t t = 0; t < blocks.size(); ++t) {
+    pass += shares_[index(stages_of_[index(device)][t])][index(blocks[t])].pass;
+  }
+  return pass;
 }
 
 BlockPacking::Spread BlockPacking::measured(int device, const std::vector<int>& blocks) const {
@@ -228,18 +236,20 @@ void BlockPacking::consider(int device, const std::vector<int>& blocks) {
   const int all_blocks = std::accumulate(blocks.begin(), blocks.end(), 0);
   spent_ += steps_per_spread;
   if (all_blocks < fewest_) return;
-  const Spread spread = measured(device, blocks);
   BlockChoice& best = choices_[index(device)][index(all_blocks)];
+  const Time without = setting_.microbatches * pass_of(device, blocks);
+  if (without >= best.load || without > limit_) return;
+  const Spread spread = measured(device, blocks);
   const auto [first, last] = recompute_choices(device);
   const Time least = load(spread, first);
   if (least >= best.load || least > limit_ || !may_fit(device, spread)) return;
   for (unsigned again = first; again <= last; ++again) {
     const Time load = this->load(spread, again);
     if (load >= best.load || load > limit_) continue;
-    std::vector<Recompute> recompute = as_choices(again, blocks.size());
+    const PerTurn<Recompute> recompute = as_choices(again, blocks.size());
     spent_ += steps_per_choice;
-    if (fits(device, spread.memory, recompute, spread.computes)) {
-      best = {load, blocks, std::move(recompute)};
+    if (fits(device, spread, recompute)) {
+      best = {load, blocks, {recompute.begin(), recompute.end()}};
     }
   }
 }
@@ -247,6 +257,7 @@ void BlockPacking::consider(int device, const std::vector<int>& blocks) {
 /// All ways to recompute that fit and of which none recomputes what another one keeps.
 void BlockPacking::add_choices(int device, const std::vector<int>& blocks,
                                std::vector<BlockChoice>& choices) const {
+  if (setting_.microbatches * pass_of(device, blocks) > limit_) return;
   const Spread spread = measured(device, blocks);
   const auto [first, last] = recompute_choices(device);
   if (load(spread, first) > limit_ || !may_fit(device, spread)) return;
@@ -258,10 +269,10 @@ void BlockPacking::add_choices(int device, const std::vector<int>& blocks,
     const Time load = this->load(spread, again);
     spent_ += steps_per_choice;
     if (load > limit_) continue;
-    std::vector<Recompute> recompute = as_choices(again, blocks.size());
-    if (!fits(device, spread.memory, recompute, spread.computes)) continue;
+    const PerTurn<Recompute> recompute = as_choices(again, blocks.size());
+    if (!fits(device, spread, recompute)) continue;
     fitting.push_back(again);
-    choices.push_back({load, blocks, std::move(recompute)});
+    choices.push_back({load, blocks, {recompute.begin(), recompute.end()}});
   }
 }
 

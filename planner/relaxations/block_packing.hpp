@@ -18,6 +18,7 @@
 
 #pragma once
 
+#include <boost/container/static_vector.hpp>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -68,6 +69,9 @@ class BlockPacking {
 
  private:
   using Visit = std::function<void(const std::vector<int>& blocks)>;
+  static constexpr int most_turns = 15;  ///< stages of a device
+  template <class Value>
+  using PerTurn = boost::container::static_vector<Value, most_turns>;
   /// What a stage of so many blocks holds and takes, unless it recomputes.
   struct Share {
     ChunkMemory memory;
@@ -76,10 +80,10 @@ class BlockPacking {
   };
   /// What a device's stages do.
   struct Spread {
-    std::vector<ChunkMemory> memory;
-    std::vector<Time> forward;
+    PerTurn<ChunkMemory> memory;
+    PerTurn<Time> forward;
     Time pass = 0;
-    std::vector<char> computes;  ///< per stage: whether it takes time to go back
+    PerTurn<char> computes;  ///< per stage: whether it takes time to go back
   };
 
   bool is_worth_it() const;
@@ -89,6 +93,8 @@ class BlockPacking {
   void list_choices(int device);
   void spread(int device, std::vector<int>& blocks, std::size_t turn, const Visit& visit) const;
   void consider(int device, const std::vector<int>& blocks);
+  /// Of a microbatch, there and back, without recomputing.
+  Time pass_of(int device, const std::vector<int>& blocks) const;
   Spread measured(int device, const std::vector<int>& blocks) const;
   Time load(const Spread& spread, unsigned again) const;
   void add_choices(int device, const std::vector<int>& blocks,
@@ -96,8 +102,8 @@ class BlockPacking {
   std::pair<unsigned, unsigned> recompute_choices(int device) const;
   /// Whether the blocks fit if all that may recomputes: nothing needs less.
   bool may_fit(int device, const Spread& spread) const;
-  bool fits(int device, const std::vector<ChunkMemory>& stages,
-            const std::vector<Recompute>& recompute, const std::vector<char>& computes) const;
+  bool fits(int device, const Spread& spread, const PerTurn<Recompute>& recompute) const;
+  static PerTurn<Recompute> as_choices(unsigned again, std::size_t stages);
   void find_bound();
   void make_layout();
   int most_blocks(int device, Time limit) const;

@@ -264,7 +264,7 @@ bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, int devi
                                        : 0;
   const FullMoment moment{
       .in_flight = {in_flight}, .waiting = {waiting}, .turn = 0, .splits = splits_};
-  return bytes_at(moment, {memory}, {recompute}, computes) <= share.limit;
+  return bytes_at(moment, {&memory, 1}, {&recompute, 1}, computes) <= share.limit;
 }
 
 /// After the stage's last backward, at least. A tie's owner waits for its user; the other way round

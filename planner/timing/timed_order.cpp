@@ -126,8 +126,8 @@ Bytes held_at(const FullMoment& moment, std::size_t place, const ChunkMemory& st
          stage.workspace + stage.output + stage.input;
 }
 
-Bytes bytes_at(const FullMoment& moment, const std::vector<ChunkMemory>& stages,
-               const std::vector<Recompute>& recompute, bool computes) {
+Bytes bytes_at(const FullMoment& moment, std::span<const ChunkMemory> stages,
+               std::span<const Recompute> recompute, bool computes) {
   Bytes bytes = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     bytes += stages[i].parameters + stages[i].gradients + stages[i].optimizer;

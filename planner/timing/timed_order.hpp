@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "simulator/lowering/lower.hpp"
@@ -37,7 +38,7 @@ std::optional<TimedOrder> time_order(const Schedule& schedule, const std::vector
 Bytes held_at(const FullMoment& moment, std::size_t place, const ChunkMemory& stage,
               Recompute recompute);
 /// Bytes a device needs at least, at this moment; `computes`: the stage in turn takes time.
-Bytes bytes_at(const FullMoment& moment, const std::vector<ChunkMemory>& stages,
-               const std::vector<Recompute>& recompute, bool computes);
+Bytes bytes_at(const FullMoment& moment, std::span<const ChunkMemory> stages,
+               std::span<const Recompute> recompute, bool computes);
 
 }  // namespace stagecraft

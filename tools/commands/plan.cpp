@@ -118,10 +118,14 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   for (const std::string& warning : loaded.profile.warnings) console.note(warning);
   Problem problem = planning_problem(console, arguments.planning, loaded);
   for (const std::string& note : notes_on(arguments.planning, problem)) console.note(note);
-  // Other planners know no such degrees, and schedules only that every framework has.
+  // Other planners know no such degrees, whole optimizer states, and schedules only that every
+  // framework has.
   const bool searches_degrees =
       (choose_strategy(arguments.strategy).strategy->obeys & wish::parallelism) != 0;
   if (!searches_degrees) problem.other_parallelism.clear();
+  if (!searches_degrees && arguments.planning.sharding == "auto") {
+    problem.optimizer.sharding = Sharding::none;
+  }
   if (!searches_degrees && arguments.planning.schedule == "auto") {
     problem.schedules = plain_choices(std::move(problem.schedules));
   }

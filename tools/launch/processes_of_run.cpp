@@ -132,8 +132,8 @@ std::string killed_process(const std::string& remarks) {
 /// The exit code of a run whose launcher was interrupted; nothing if it failed for another reason.
 std::optional<int> interrupted_code(const Interrupt& interrupt, const Remarks& remarks, int code) {
   if (!interrupt.interrupted()) return {};
-  if (code == 0) return 0;  // it was about to end
   if (!remarks.told_interrupt()) {
+    if (code == 0) return 0;  // it was about to end
     if (code < 128 && remarks.ranks_spoke()) return {};
     std::fputs(concat("error: ", interrupt.words(), " before the first step\n").c_str(), stderr);
   }

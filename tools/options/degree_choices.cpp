@@ -8,14 +8,6 @@ namespace stagecraft {
 
 namespace {
 
-/// Whether degrees are chosen by themselves: where costs are estimated. What was measured was
-/// measured without, and CPUs run layers without.
-bool may_share_layers(const Problem& problem) {
-  const DeviceKind& kind = problem.cluster.kinds.front();
-  return problem.profile.model.transformer && problem.profile.entries.empty() &&
-         kind.name != "cpu" && !kind.generic;
-}
-
 constexpr int most_degree = 1 << 20;
 
 /// A list of degrees. Throws Error (usage).
@@ -30,8 +22,11 @@ std::vector<int> listed(std::string_view flag, const std::string& text) {
 std::vector<int> context_choices(const PlanningOptions& options, const Problem& problem) {
   if (options.context_parallel != "auto")
     return listed("--context-parallel", options.context_parallel);
-  // People who train with a framework also share shorter ones, to fit larger microbatches.
-  const std::int64_t least_tokens = options.target.empty() ? 8192 : 4096;
+  // People who train with a framework also share shorter ones, to fit larger microbatches; and so
+  // does whoever has more devices than samples.
+  const bool has_few_samples =
+      problem.global_batch < problem.devices.value_or(available_devices(problem));
+  const std::int64_t least_tokens = options.target.empty() && !has_few_samples ? 8192 : 4096;
   const std::vector<Level>& levels = problem.cluster.levels;
   std::vector<int> degrees{1};
   if (!may_share_layers(problem) || levels.empty()) return degrees;
@@ -100,6 +95,12 @@ void require_degrees(const Problem& problem, const Parallelism& parallelism) {
 }
 
 }  // namespace
+
+bool may_share_layers(const Problem& problem) {
+  const DeviceKind& kind = problem.cluster.kinds.front();
+  return problem.profile.model.transformer && problem.profile.entries.empty() &&
+         kind.name != "cpu" && !kind.generic;
+}
 
 void set_parallelism(Problem& problem, const PlanningOptions& options) {
   const std::string& word = options.sequence_parallel;

@@ -8,6 +8,10 @@
 
 namespace stagecraft {
 
+/// Whether degrees and sharding are chosen by themselves: where costs of a transformer are
+/// estimated. What was measured was measured without, and CPUs run layers without.
+bool may_share_layers(const Problem& problem);
+
 /// Of the problem, which has its model, cluster, sequence and tensor-parallel degrees. What was not
 /// said is chosen: sequence parallelism where costs are estimated (tensor-parallel peers take no
 /// longer with it, and keep less), context and expert degrees there, too. Throws Error (usage) for

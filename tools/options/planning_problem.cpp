@@ -188,9 +188,13 @@ std::string why_few_devices(const Problem& problem) {
   return "";
 }
 
-/// Of states where the framework that plans are for has that: it takes no longer and leaves memory.
-Sharding usual_sharding(const PlanningOptions& options) {
-  if (options.target.empty()) return Sharding::none;
+/// Of optimizer states where the framework that plans are for has that: it takes no longer and
+/// leaves memory. Without a framework, where costs of a transformer are estimated: recipes of
+/// people have it.
+Sharding usual_sharding(const PlanningOptions& options, const Problem& problem) {
+  if (options.target.empty()) {
+    return may_share_layers(problem) ? Sharding::zero1 : Sharding::none;
+  }
   const auto known = find_target(options.target).sharding;
   const bool has_it = std::ranges::find(known, Sharding::zero1) != known.end();
   return has_it ? Sharding::zero1 : Sharding::none;
@@ -252,7 +256,7 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   problem.optimizer = {
       .kind = read_named("--optimizer", options.optimizer, read_optimizer_kind),
       .sharding = options.sharding == "auto"
-                      ? usual_sharding(options)
+                      ? usual_sharding(options, problem)
                       : read_named("--sharding", options.sharding, read_sharding),
       .gradient_bucket = options.gradient_bucket.empty()
                              ? Bytes{0}
@@ -264,6 +268,7 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   // Nothing is kept for a backward that never comes.
   const bool trains = problem.schedules.front().name != "inference";
   if (!trains) set_recompute(problem, "none");
+  if (!trains && options.sharding == "auto") problem.optimizer.sharding = Sharding::none;
   // A CLUSTER has no CPUs beside its devices.
   if (!devices.own && problem.profile.devices) problem.profile.devices->processors = 0;
   if (options.max_stages > 0) problem.max_stages = options.max_stages;
@@ -301,9 +306,9 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "on if costs are estimated")
       ->type_name("on|off|auto")
       ->check(CLI::IsMember({"auto", "on", "off"}));
-  app.add_option(
-         "--context-parallel", options.context_parallel,
-         "Context-parallel degrees to try: a list, or auto, for sequences of 16384 tokens and more")
+  app.add_option("--context-parallel", options.context_parallel,
+                 "Context-parallel degrees to try: a list, or auto, for sequences of 16384 tokens "
+                 "and more, or of 8192 with --for or fewer samples than devices")
       ->type_name("N|auto");
   app.add_option("--expert-parallel", options.expert_parallel,
                  "Expert-parallel degrees to try: a list, or auto, for those that divide the "
@@ -332,8 +337,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->type_name("NAME");
   app.add_option("--sharding", options.sharding,
                  "Sharding over replicas: none; zero1, of optimizer states; zero2, of gradients, "
-                 "too; zero3, of parameters, too (FSDP); auto: zero1 where --for NAME has it, else "
-                 "none (auto)")
+                 "too; zero3, of parameters, too (FSDP); auto: zero1 where --for NAME has it, and "
+                 "for transformers whose costs are estimated, else none (auto)")
       ->type_name("NAME");
   app.add_option("--gradient-bucket", options.gradient_bucket,
                  "Bucket size of gradient sums that overlap the last backward (torch: 25MiB); "
