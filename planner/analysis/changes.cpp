@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "planner/layouts/layouts.hpp"
 #include "planner/plan/layer_names.hpp"
@@ -41,6 +40,7 @@ constexpr std::array other_names{
     OtherName{"expert-parallel", "ep"},
     OtherName{"sequence-parallel", "sp"},
     OtherName{"seq", "sequence"},
+    OtherName{"overlap-gradients", "gradient-bucket"},
 };
 
 std::int64_t whole_number(const Change& change, std::int64_t most) {
@@ -254,6 +254,10 @@ void set_training(const Wishes& wishes, Plan& plan) {
   set_named(wishes, "sharding", read_sharding, plan.optimizer.sharding);
   set_named(wishes, "sp", read_switch, plan.parallelism.sequence);
   plan.parallelism.expert = wishes.number("ep", plan.parallelism.expert);
+  if (const Change* change = wishes.find("gradient-bucket")) {
+    plan.optimizer.gradient_bucket =
+        change->value == "off" ? Bytes{0} : quantity(*change, parse_bytes);
+  }
   if (const Change* change = wishes.find("sequence")) {
     if (plan.batch.sequence == 0)
       fail_usage("--set sequence: samples of \"", plan.model, "\" are not sequences");
@@ -261,17 +265,19 @@ void set_training(const Wishes& wishes, Plan& plan) {
   }
 }
 
-/// What all stages do again: none, full or selective.
-void recompute_all(std::string_view what, const Model& model, Plan& plan) {
+/// What all stages do again: none, selective (each block its attention), blocks (each block all of
+/// itself, by itself) or full (each stage as a whole).
+void recompute_all(std::string_view what, const Model& model, std::vector<Stage>& stages) {
   const LayerRange blocks = model.transformer ? decoder_layers(model) : LayerRange{};
-  for (Stage& stage : plan.stages) {
+  for (Stage& stage : stages) {
     stage.again.clear();
     stage.recompute = what == "full" ? Recompute::full : Recompute::none;
-    if (what != "selective") continue;
+    if (what != "selective" && what != "blocks") continue;
     stage.again.assign(index(stage.layers.size()), Recomputed::none);
     for (int layer = stage.layers.first; layer < stage.layers.end; ++layer) {
-      if (layer >= blocks.first && layer < blocks.end)
-        stage.again[index(layer - stage.layers.first)] = Recomputed::selective;
+      if (layer < blocks.first || layer >= blocks.end) continue;
+      stage.again[index(layer - stage.layers.first)] =
+          what == "blocks" ? Recomputed::full : Recomputed::selective;
     }
   }
 }
@@ -279,30 +285,15 @@ void recompute_all(std::string_view what, const Model& model, Plan& plan) {
 void set_recompute(const Wishes& wishes, const Model& model, Plan& plan) {
   const Change* change = wishes.find("recompute");
   if (change == nullptr) return;
-  const std::vector<std::string> known{"none", "selective", "full"};
+  const std::vector<std::string> known{"none", "selective", "blocks", "full"};
   if (std::ranges::find(known, change->value) == known.end())
     fail_unknown("way to recompute", change->value, known);
-  if (change->value == "selective" && !model.transformer) {
-    fail_usage("--set recompute=selective: \"", plan.model,
-               "\" is no transformer, so there is no attention to recompute; say none or full");
+  const bool is_of_blocks = change->value == "selective" || change->value == "blocks";
+  if (is_of_blocks && !model.transformer) {
+    fail_usage("--set recompute=", change->value, ": \"", plan.model,
+               "\" is no transformer, so there are no blocks to recompute; say none or full");
   }
-  recompute_all(change->value, model, plan);
-}
-
-/// What the stages recompute, if that is the same for all of them.
-std::optional<std::string_view> recompute_of_all(const Plan& plan) {
-  std::set<Recompute> wholes;
-  std::set<Recomputed> parts;
-  for (const Stage& stage : plan.stages) {
-    wholes.insert(stage.recompute);
-    parts.insert(stage.again.begin(), stage.again.end());
-  }
-  if (wholes.size() > 1) return {};
-  if (wholes.contains(Recompute::full)) return "full";
-  parts.erase(Recomputed::none);
-  if (parts.empty()) return "none";
-  const bool is_selective = parts.size() == 1 && parts.contains(Recomputed::selective);
-  return is_selective ? std::optional<std::string_view>("selective") : std::nullopt;
+  recompute_all(change->value, model, plan.stages);
 }
 
 /// Stages per device of the schedule that is wished for.
@@ -338,9 +329,11 @@ std::vector<std::vector<std::vector<int>>> devices_by_rank(const Plan& plan) {
 }
 
 /// The plan's own where there are as many, else the cluster's first ones; tensor-parallel peers
-/// stand next to each other, then context-parallel ones, replicas, and pipeline devices.
+/// stand next to each other, then context-parallel ones, replicas, and pipeline devices, or with
+/// `pipelines_first` pipeline devices, and replicas.
 std::vector<std::vector<std::vector<int>>> devices_for(const Shape& shape, const Plan& plan,
-                                                       const Cluster& cluster) {
+                                                       const Cluster& cluster,
+                                                       bool pipelines_first) {
   std::vector<int> devices = used_devices(plan);
   if (shape.devices() > device_count(cluster)) {
     fail("pp ", shape.pipeline, " x dp ", shape.data, " x tp ", shape.tensor, " x cp ",
@@ -353,15 +346,30 @@ std::vector<std::vector<std::vector<int>>> devices_for(const Shape& shape, const
       devices[device] = static_cast<int>(device);
   }
   std::vector<std::vector<std::vector<int>>> ranks(index(shape.pipeline));
-  auto next = devices.begin();
-  for (auto& replicas : ranks) {
+  const int peers = shape.tensor * shape.context;
+  for (int rank = 0; rank < shape.pipeline; ++rank) {
     for (int replica = 0; replica < shape.data; ++replica) {
-      const auto end = next + shape.tensor * shape.context;
-      replicas.emplace_back(next, end);
-      next = end;
+      const int place =
+          pipelines_first ? replica * shape.pipeline + rank : rank * shape.data + replica;
+      const auto first = devices.begin() + place * peers;
+      ranks[index(rank)].emplace_back(first, first + peers);
     }
   }
   return ranks;
+}
+
+constexpr std::string_view pipelines_outermost = "tp-cp-dp-pp";
+constexpr std::string_view pipelines_inside_replicas = "tp-cp-pp-dp";
+
+/// Whether pipeline devices stand closer than replicas.
+bool wants_pipelines_first(const Wishes& wishes) {
+  const Change* change = wishes.find("order");
+  if (change == nullptr) return false;
+  if (change->value != pipelines_outermost && change->value != pipelines_inside_replicas) {
+    fail_unknown("order of devices, innermost first", change->value,
+                 {std::string(pipelines_outermost), std::string(pipelines_inside_replicas)});
+  }
+  return change->value == pipelines_inside_replicas;
 }
 
 /// What the planner would be asked for just this shape.
@@ -429,7 +437,7 @@ std::vector<int> cuts_for(const LoadedPlan& loaded, const Shape& shape,
   });
   if (setting == settings.end()) return even_cuts(layers, shape.stages());
   Layout layout = balanced(space, *setting, std::vector<int>(index(shape.pipeline), shape.data));
-  const bool all = recompute_of_all(loaded.plan) == "full";
+  const bool all = recompute_of_all(loaded.plan, loaded.profile.model) == "full";
   layout.recompute.assign(index(shape.stages()), all ? Recompute::full : Recompute::none);
   if (!now) return layout.cuts;
   std::vector<Layout> starts{layout};
@@ -439,6 +447,47 @@ std::vector<int> cuts_for(const LoadedPlan& loaded, const Shape& shape,
   }
   if (auto best = improved(space, *setting, starts)) return best->cuts;
   return layout.cuts;
+}
+
+/// "12-12-12-10", layers of each stage, as cuts; nothing for the words that `layers` knows.
+std::optional<std::vector<int>> counted_cuts(const Change& change, int layers, int stages) {
+  if (change.value.find_first_not_of("0123456789-") != std::string::npos) return {};
+  std::vector<int> cuts{0};
+  for (const std::string& word : split(change.value, '-')) {
+    const Change count{change.key, word};
+    cuts.push_back(cuts.back() + small_number(count, layers));
+    if (cuts.back() > layers) break;
+  }
+  if (cuts.back() != layers || static_cast<int>(cuts.size()) != stages + 1) {
+    fail_usage("--set layers=", change.value, ": expected the layers of each of ", stages,
+               " stages, ", layers, " together");
+  }
+  return cuts;
+}
+
+/// As many blocks in every stage; what is before the first with it, what is behind the last, too.
+std::vector<int> even_block_cuts(const Model& model, int stages) {
+  const int layers = static_cast<int>(model.layers.size());
+  const LayerRange blocks = model.transformer ? decoder_layers(model) : LayerRange{0, layers};
+  if (blocks.size() % stages != 0) {
+    fail("--set layers=even: ", blocks.size(), model.transformer ? " blocks" : " layers", " over ",
+         stages, " stages are no whole number each; say layers=balanced, or each stage's: 9-10-…");
+  }
+  std::vector<int> cuts{0};
+  for (int stage = 1; stage < stages; ++stage)
+    cuts.push_back(blocks.first + blocks.size() / stages * stage);
+  cuts.push_back(layers);
+  return cuts;
+}
+
+/// The cuts that `layers` asks for; nothing where it is not said, or says balanced.
+std::optional<std::vector<int>> wished_cuts(const Wishes& wishes, const Model& model, int stages) {
+  const Change* change = wishes.find("layers");
+  if (change == nullptr || change->value == "balanced") return {};
+  if (change->value == "even") return even_block_cuts(model, stages);
+  if (auto cuts = counted_cuts(*change, static_cast<int>(model.layers.size()), stages)) return cuts;
+  fail_usage("--set layers: expected even, balanced or the layers of each stage as 9-10-10-9, ",
+             "found \"", change->value, "\"");
 }
 
 std::vector<int> cuts_of(const Plan& plan) {
@@ -513,8 +562,9 @@ std::string words_for(const std::vector<int>& cuts) {
 /// Whether the plan's stages stay where they are, whatever the schedule is called.
 bool keeps_stages(const Wishes& wishes, bool balance, const StagePlacement before,
                   const StagePlacement after, const Plan& plan, int virtual_stages) {
-  const bool has_degrees = std::ranges::any_of(
-      std::array{"pp", "tp", "cp", "dp"}, [&](auto key) { return wishes.find(key) != nullptr; });
+  const bool has_degrees =
+      std::ranges::any_of(std::array{"pp", "tp", "cp", "dp", "order", "layers"},
+                          [&](auto key) { return wishes.find(key) != nullptr; });
   return !has_degrees && !balance && before == after &&
          virtual_stages == plan.schedule.virtual_stages;
 }
@@ -538,16 +588,23 @@ void set_shape(const Wishes& wishes, bool balance, ChangedPlan& changed) {
   const Shape now = require_one_shape(plan, what);
   Shape shape = wished_shape(wishes, now, plan);
   shape.virtual_stages = virtual_stages;
-  const auto recompute = recompute_of_all(plan);
-  if (!recompute && wishes.find("recompute") == nullptr) {
+  const Model& model = changed.loaded.profile.model;
+  const auto recompute = recompute_of_all(plan, model);
+  const auto cuts_as_wished = wished_cuts(wishes, model, shape.stages());
+  const bool keeps_cuts = (!cuts_as_wished || *cuts_as_wished == cuts_of(plan)) && !balance &&
+                          shape.stages() == now.stages();
+  const std::vector<Stage> before_cuts = plan.stages;
+  if (!keeps_cuts && !recompute && wishes.find("recompute") == nullptr) {
     fail("--set ", what,
          ": the plan's stages recompute differently, and would become other stages; ",
-         "add --set recompute=none, selective or full for all of them");
+         "add --set recompute=none, selective, blocks or full for all of them");
   }
   const bool same_ranks = shape.pipeline == now.pipeline && shape.data == now.data &&
                           shape.tensor == now.tensor && shape.context == now.context;
-  const auto devices =
-      same_ranks ? devices_by_rank(plan) : devices_for(shape, plan, changed.loaded.cluster);
+  const bool pipelines_first = wants_pipelines_first(wishes);
+  const auto devices = same_ranks && wishes.find("order") == nullptr
+                           ? devices_by_rank(plan)
+                           : devices_for(shape, plan, changed.loaded.cluster, pipelines_first);
   const std::int64_t samples = samples_per_replica(plan, now);
   plan.parallelism.context = shape.context;
   if (plan.replicas == ReplicaPolicy::split) {
@@ -557,14 +614,20 @@ void set_shape(const Wishes& wishes, bool balance, ChangedPlan& changed) {
   }
   set_schedule(after, virtual_stages, plan);
   std::vector<int> cuts = cuts_of(plan);
-  if (balance || shape.stages() != now.stages()) {
+  if (cuts_as_wished) {
+    cuts = *cuts_as_wished;
+  } else if (balance || shape.stages() != now.stages()) {
     cuts = cuts_for(changed.loaded, shape, balance ? std::optional(cuts) : std::nullopt);
     changed.notes.push_back(
         balance ? concat("layers are cut anew, for the shortest step: ", words_for(cuts))
                 : concat("layers are cut anew, for equal time on every device: ", words_for(cuts)));
   }
   set_cuts(cuts, devices, plan);
-  recompute_all(recompute.value_or("none"), changed.loaded.profile.model, plan);
+  if (!keeps_cuts) return recompute_all(recompute.value_or("none"), model, plan.stages);
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    plan.stages[stage].recompute = before_cuts[stage].recompute;
+    plan.stages[stage].again = before_cuts[stage].again;
+  }
 }
 
 /// Samples per step and per microbatch.
@@ -615,8 +678,12 @@ const std::vector<ChangeKind>& change_kinds() {
       {"dp", "dp=2", "replicas of each stage", true},
       {"sp", "sp=off", "sequence parallelism"},
       {"schedule", "schedule=zb-h1", "a name of `stagecraft schedule list`"},
-      {"recompute", "recompute=selective", "of all stages: none, selective or full"},
+      {"recompute", "recompute=selective", "of all stages: none, selective, blocks or full"},
       {"sharding", "sharding=zero1", "none, zero1, zero2 or zero3"},
+      {"gradient-bucket", "gradient-bucket=25MiB",
+       "gradients are summed beside the last backward, so many bytes at a time; or off"},
+      {"layers", "layers=balanced", "of each stage: balanced, even, or 9-10-10-9"},
+      {"order", "order=tp-cp-pp-dp", "of devices, innermost first: tp-cp-dp-pp or tp-cp-pp-dp"},
       {"precision", "precision=fp8", "as of `stagecraft plan`"},
       {"linkN", "link0=50%", "bandwidth of a level of the cluster, outermost 0: a rate or a part"},
       {"linkN.latency", "link0.latency=5us", "its latency"},
@@ -650,8 +717,30 @@ std::string to_string(const std::vector<Change>& changes) {
   return text;
 }
 
+std::optional<std::string_view> recompute_of_all(const Plan& plan, const Model& model) {
+  const auto done_again = [](const Stage& stage) {
+    std::vector<Recomputed> again = stage.again;
+    again.resize(index(stage.layers.size()), Recomputed::none);
+    return again;
+  };
+  for (const std::string_view what : {"none", "full", "selective", "blocks"}) {
+    std::vector<Stage> stages = plan.stages;
+    recompute_all(what, model, stages);
+    const bool is_so = std::ranges::equal(stages, plan.stages, [&](const auto& a, const auto& b) {
+      return a.recompute == b.recompute && done_again(a) == done_again(b);
+    });
+    if (is_so) return what;
+  }
+  return {};
+}
+
 ChangedPlan changed(LoadedPlan loaded, const std::vector<Change>& changes, bool balance) {
   const Wishes wishes(changes);
+  const Change* layers = wishes.find("layers");
+  if (layers != nullptr && layers->value == "balanced") balance = true;
+  if (layers != nullptr && layers->value != "balanced" && balance)
+    fail_usage("--replan looks for the layers of each stage itself; leave out --set layers=",
+               layers->value);
   ChangedPlan result{.loaded = std::move(loaded), .slow = {}, .notes = {}};
   Plan& plan = result.loaded.plan;
   plan.predicted.reset();

@@ -53,6 +53,10 @@ struct ChangedPlan {
 /// read, and Error (input) saying which change is impossible and why.
 ChangedPlan changed(LoadedPlan loaded, const std::vector<Change>& changes, bool balance = false);
 
+/// What all stages of a plan do again, as `recompute` names it; nothing where they differ, or where
+/// no value of it makes what they do. The model is in the plan's order.
+std::optional<std::string_view> recompute_of_all(const Plan& plan, const Model& model);
+
 /// "tp=4 batch=64"
 std::string to_string(const std::vector<Change>& changes);
 
