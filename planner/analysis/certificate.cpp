@@ -272,6 +272,10 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
       fail("the plan carries no proof: plans under ", plan.schedule.name,
            " are bounded by their work alone, which nobody verifies");
     }
+    if (plan.search && plan.search->strategy == "exact" && plan.search->lower_bound > Duration{0}) {
+      fail("the plan carries no proof: its degrees were pinned (--pp, --dp or --mbs), for which a ",
+           "plan's file has no words; its bound is among such plans only");
+    }
     fail("the plan carries no proof: ",
          plan.search ? concat("strategy ", plan.search->strategy, " found it and bounds nothing")
                      : std::string("nobody searched for it"),

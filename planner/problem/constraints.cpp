@@ -37,6 +37,10 @@ bool asks_for_parallelism(const Problem& problem) {
   return parallelism.context > 1 || parallelism.expert > 1 || parallelism.expert_tensor > 0;
 }
 
+bool asks_for_pins(const Problem& problem) {
+  return problem.pinned.any();
+}
+
 bool asks_for_target(const Problem& problem) {
   return problem.target != nullptr;
 }

@@ -13,7 +13,7 @@ namespace stagecraft {
 namespace wish {
 inline constexpr unsigned fix = 1, least_layers = 2, most_stages = 4, straight = 8, exclude = 16,
                           recompute = 32, tensor_parallel = 64, parallelism = 128, target = 256,
-                          all = 511;
+                          pins = 512, all = 1023;
 }
 
 struct Wish {
@@ -31,6 +31,8 @@ bool asks_for_excluded(const Problem& problem);
 bool asks_for_recompute(const Problem& problem);
 /// Context parallelism, or experts over several devices.
 bool asks_for_parallelism(const Problem& problem);
+/// Numbers of pipeline devices or replicas, or samples of each replica.
+bool asks_for_pins(const Problem& problem);
 /// Plans that one framework runs.
 bool asks_for_target(const Problem& problem);
 /// That there is tensor parallelism in any case.
@@ -46,6 +48,7 @@ inline constexpr std::array wishes{
     Wish{wish::tensor_parallel, "--tensor-parallel without 1", asks_for_tensor_parallel},
     Wish{wish::parallelism, "--context-parallel or --expert-parallel", asks_for_parallelism},
     Wish{wish::target, "--for", asks_for_target},
+    Wish{wish::pins, "--pp, --dp or --mbs", asks_for_pins},
 };
 
 }  // namespace stagecraft

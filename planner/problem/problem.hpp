@@ -21,6 +21,15 @@ struct SourceFile {
   std::string content;  ///< empty for built-in models
 };
 
+/// Degrees that all stages of a plan must have alike.
+struct PinnedDegrees {
+  std::optional<int> pipeline;       ///< pipeline devices
+  std::optional<int> replicas;       ///< of each stage
+  bool samples_per_replica = false;  ///< `Problem::microbatches` are of each replica, and no others
+  bool any() const { return pipeline || replicas || samples_per_replica; }
+  bool operator==(const PinnedDegrees&) const = default;
+};
+
 struct Problem {
   std::string model_name;  ///< as given on the command line; goes into the plan
   std::string cluster_name;
@@ -59,6 +68,7 @@ struct Problem {
   std::optional<int> max_stages;
   int min_layers_per_stage = 1;  ///< 0: stages between the first and the last one may be empty
   bool straight = false;         ///< no replication
+  PinnedDegrees pinned;
   std::vector<FixedStage> fixed;
   double memory_fraction = 1.0;  ///< of each device's memory that may be used
   /// No device may use more than this, its reserve included, however much it has.
@@ -67,9 +77,14 @@ struct Problem {
   bool use_fewer_devices = true;  ///< a plan on fewer devices is a candidate too
 };
 
+/// Whether a framework numbers its ranks over the cluster's devices in order, stage by stage.
+inline bool numbers_ranks(const Problem& problem) {
+  return problem.target != nullptr && problem.target->equal_stages;
+}
+
 /// Whether every stage has as many replicas and peers as any other, on the next devices.
 inline bool has_equal_stages(const Problem& problem) {
-  return problem.target != nullptr && problem.target->equal_stages;
+  return numbers_ranks(problem) || problem.pinned.any();
 }
 
 /// The question about plans that all do this again everywhere.

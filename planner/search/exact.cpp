@@ -127,7 +127,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
     result.lower_bound = own_bound;
     result.rests_on = own_rest;
   }
-  if (problem.fixed.empty() && !has_equal_stages(problem) &&
+  if (problem.fixed.empty() && !numbers_ranks(problem) &&
       has_more_orders(problem.profile.model, orders.size() + 1)) {
     result.scope.add({.orders = static_cast<int>(orders.size()) + 1,
                       .least_of_others = least_of_any_kind(space, result)});

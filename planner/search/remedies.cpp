@@ -159,6 +159,9 @@ void try_fewer_demands(Remedies& remedies) {
   changed.max_stages.reset();
   if (problem.max_stages) remedies.try_out(changed, "without --max-stages");
   changed = problem;
+  changed.pinned = {};
+  if (problem.pinned.any()) remedies.try_out(changed, "without --pp, --dp and --mbs");
+  changed = problem;
   changed.straight = false;
   if (problem.straight) remedies.try_out(changed, "without --straight");
   changed = problem;

@@ -333,7 +333,7 @@ std::optional<std::vector<std::vector<int>>> every_order(const Problem& problem)
 DeviceOrders asked_device_orders(const Problem& problem) {
   constexpr std::size_t most = 5;
   // Ranks are numbered as the cluster numbers its devices.
-  if (has_equal_stages(problem)) return {{}, true};
+  if (numbers_ranks(problem)) return {{}, true};
   if (are_interchangeable(problem.cluster, devices_in_use(problem))) return {{}, true};
   if (problem.devices) return {};
   if (auto every = every_order(problem)) return {*std::move(every), true};
@@ -348,7 +348,7 @@ DeviceOrders asked_device_orders(const Problem& problem) {
 }
 
 bool needs_placement(const Problem& problem) {
-  if (has_equal_stages(problem)) return false;
+  if (numbers_ranks(problem)) return false;
   return !problem.cluster.overrides.empty() && !every_order(problem) && !orders_of_links(problem);
 }
 

@@ -96,7 +96,7 @@ Problem in_order(Problem problem, const std::vector<int>& order) {
 
 std::vector<std::vector<int>> other_orders(const Problem& problem,
                                            const std::vector<Candidate>& plans, std::size_t most) {
-  if (!problem.fixed.empty() || has_equal_stages(problem)) return {};
+  if (!problem.fixed.empty() || numbers_ranks(problem)) return {};
   const Model& model = problem.profile.model;
   Dag dag{.nodes = static_cast<int>(model.layers.size()), .edges = model.edges};
   std::vector<std::vector<int>> known{std::vector<int>(model.layers.size())};

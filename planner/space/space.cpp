@@ -59,9 +59,18 @@ std::vector<int> ranks_of(const Plan& plan) {
   return ranks;
 }
 
-/// Why a framework whose ranks are numbered stage by stage, all stages alike, has no such stages;
-/// empty if it has.
-std::string against_stages(const Plan& plan, int width) {
+/// Why a framework whose ranks are numbered stage by stage has no such stages; empty if it has.
+std::string against_ranks(const Plan& plan, int width) {
+  if (!plan.order.empty()) return "layers are in an order of their own";
+  const std::vector<int> ranks = ranks_of(plan);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank] != static_cast<int>(rank)) return "devices are not numbered stage by stage";
+  }
+  return are_whole_nodes(static_cast<int>(ranks.size()), width) ? "" : "nodes are used in part";
+}
+
+/// Why stages are not all alike; empty if they are.
+std::string against_stages(const Plan& plan) {
   const auto& first = plan.stages.front().devices;
   for (const Stage& stage : plan.stages) {
     if (stage.devices.size() != first.size()) return "stages have unequal numbers of replicas";
@@ -72,12 +81,21 @@ std::string against_stages(const Plan& plan, int width) {
   if (first.size() > 1 && plan.replicas == ReplicaPolicy::round_robin) return "replicas take turns";
   if (plan.batch.microbatch % static_cast<std::int64_t>(first.size()) != 0)
     return "replicas have unequal shares of a microbatch";
-  if (!plan.order.empty()) return "layers are in an order of their own";
-  const std::vector<int> ranks = ranks_of(plan);
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (ranks[rank] != static_cast<int>(rank)) return "devices are not numbered stage by stage";
-  }
-  return are_whole_nodes(static_cast<int>(ranks.size()), width) ? "" : "nodes are used in part";
+  return "";
+}
+
+/// Why the plan, whose stages are all alike, has other degrees than must be; empty if not.
+std::string against_pins(const Plan& plan, const Problem& problem) {
+  const PinnedDegrees& pinned = problem.pinned;
+  const auto replicas = static_cast<int>(plan.stages.front().devices.size());
+  if (pipeline_devices(plan) != pinned.pipeline.value_or(pipeline_devices(plan)))
+    return "it has another number of pipeline devices";
+  if (replicas != pinned.replicas.value_or(replicas)) return "it has another number of replicas";
+  if (!pinned.samples_per_replica) return "";
+  const auto& sizes = problem.microbatches;
+  const std::int64_t samples = plan.batch.microbatch / replicas;
+  const bool is_asked = std::ranges::find(sizes, samples) != sizes.end();
+  return is_asked ? "" : "replicas have other shares of a microbatch";
 }
 
 bool is_one_f_one_b(const ScheduleChoice& choice) {
@@ -174,7 +192,7 @@ Bytes Space::boundary(const Setting& setting, int device, int cut) const {
 
 bool Space::may_end_at(const Setting& setting, int used_devices) const {
   const int all = groups(setting.peers), used = used_devices * setting.columns;
-  if (has_equal_stages(problem_) && !are_whole_nodes(used * setting.peers, width_)) return false;
+  if (numbers_ranks(problem_) && !are_whole_nodes(used * setting.peers, width_)) return false;
   return problem_.use_fewer_devices ? used <= all : used == all;
 }
 
@@ -207,7 +225,9 @@ std::string Space::against_pipeline(const Setting& setting, int devices) const {
 
 std::string Space::against_target(const Plan& plan) const {
   if (has_equal_stages(problem_)) {
-    std::string why = against_stages(plan, width_);
+    std::string why = against_stages(plan);
+    if (why.empty()) why = against_pins(plan, problem_);
+    if (why.empty() && numbers_ranks(problem_)) why = against_ranks(plan, width_);
     if (!why.empty()) return why;
   }
   const auto does = [&](std::size_t choice) {
@@ -270,6 +290,11 @@ bool Space::wants(const Setting& setting, const std::vector<int>& replicas) cons
     const int first = replicas.front();
     if (setting.microbatch % first != 0) return false;
     if (std::ranges::any_of(replicas, [&](int count) { return count != first; })) return false;
+    const PinnedDegrees& pinned = problem_.pinned;
+    const int depth = static_cast<int>(replicas.size()), copies = first * setting.columns;
+    if (depth != pinned.pipeline.value_or(depth)) return false;
+    if (copies != pinned.replicas.value_or(copies)) return false;
+    if (pinned.samples_per_replica && first > 1) return false;
   }
   const int whole_sets = replicas_of_experts(parallelism(setting), setting.peers);
   const auto has_experts = [&](int count) { return count * setting.columns % whole_sets == 0; };

@@ -165,7 +165,8 @@ std::vector<Setting> Space::copies(const Setting& setting) const {
     Setting copy = setting;
     copy.columns = columns;
     copy.microbatches /= columns;
-    if (!has_asked_microbatch(copy)) settings.push_back(copy);
+    if (problem_.pinned.samples_per_replica || !has_asked_microbatch(copy))
+      settings.push_back(copy);
   }
   return settings;
 }
@@ -197,6 +198,7 @@ std::vector<Setting> Space::columns(const Setting& setting) const {
   const int most = problem_.straight ? 1 : groups(setting.peers);
   for (int columns = 1; columns <= most; ++columns) {
     if (setting.microbatch % columns != 0 || !has_columns(setting, columns)) continue;
+    if (problem_.pinned.samples_per_replica && columns > 1) continue;  // they are copies
     all.push_back(setting);
     all.back().columns = columns;
     all.back().microbatch /= columns;
@@ -206,9 +208,12 @@ std::vector<Setting> Space::columns(const Setting& setting) const {
 
 std::vector<Setting> Space::of_every_depth(std::vector<Setting> columns) const {
   std::vector<Setting> settings;
+  const PinnedDegrees& pinned = problem_.pinned;
   for (Setting& column : columns) {
+    if (column.columns != pinned.replicas.value_or(column.columns)) continue;
     const int deepest = most_filled_devices(column);
     for (int depth = 1; depth <= deepest; ++depth) {
+      if (depth != pinned.pipeline.value_or(depth)) continue;
       if (!may_end_at(column, depth) || !allows_stages(depth * column.schedule.virtual_stages)) {
         continue;
       }

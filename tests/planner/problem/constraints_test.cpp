@@ -83,6 +83,11 @@ const std::vector<Asked> asked{
          return stage.devices.size() == plan.stages.front().devices.size();
        });
      }},
+    {wish::pins, [](Problem& problem) { problem.pinned = {.pipeline = 2, .replicas = 2}; },
+     [](const Plan& plan) {
+       return pipeline_devices(plan) == 2 &&
+              all_stages(plan, [](const Stage& stage) { return stage.devices.size() == 2; });
+     }},
 };
 
 /// Six layers on four devices, measured alone and by two tensor-parallel peers.
