@@ -8,6 +8,7 @@
 
 namespace stagecraft {
 
+Action declare_advise(CLI::App& app);
 Action declare_calibrate(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_cluster(CLI::App& app);
@@ -57,6 +58,11 @@ inline constexpr std::array commands{
             "stagecraft explain --schedule 1f1b --stages 4 --microbatches 8 --forward 10ms "
             "--backward 20ms --transfer 1ms",
             declare_explain},
+    Command{"advise", "say what to change in a plan or launch script, in its framework's own words",
+            "stagecraft advise plan.json\n"
+            "stagecraft advise plan.json --keep tp,pp --for megatron\n"
+            "stagecraft advise train.sh --model config.json --cluster 4x8xh100",
+            declare_advise},
     Command{"run", "carry out a plan: train, measure, verify",
             "stagecraft run plan.json --steps 100 --data book.txt --verify\n"
             "stagecraft run plan.json --steps 5 --backend sleep --trace run.trace.json\n"
