@@ -14,6 +14,7 @@
 #include "executor/weights/weights.hpp"
 #include "planner/costs/compile_with_norm.hpp"
 #include "planner/interop/load_plan.hpp"
+#include "planner/plan/plan_words.hpp"
 #include "profiles/json.hpp"
 #include "tools/build_info.hpp"
 #include "tools/commands.hpp"
@@ -24,6 +25,7 @@
 #include "tools/options/checkpoint_options.hpp"
 #include "tools/options/cuda_options.hpp"
 #include "tools/options/oversight_options.hpp"
+#include "tools/reports/occupation.hpp"
 #include "tools/reports/progress.hpp"
 #include "tools/reports/results.hpp"
 #include "tools/reports/run_report.hpp"
@@ -111,7 +113,7 @@ bool collects_weights(const Console& console, const RunArguments& arguments, boo
 RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& compiled,
                     const Dataset& dataset, RunOptions options, const TransportMaker& transport,
                     bool sums_in_order, Interrupt& interrupt) {
-  Progress progress(console, "training");
+  Progress progress(console, "training", Progress::TimeLeft::in_proportion);
   const int all = steps_before(options) + options.steps;
   const int every = std::max(1, options.steps / 10);
   interrupt.end_in_order();
@@ -120,6 +122,7 @@ RunResult carry_out(Console& console, const LoadedPlan& loaded, const Compiled& 
   options.on_step = [&](const StepReport& step) {
     progress.update((step.step + 1.0) / all,
                     fmt::format("step {} loss {:.4f}", step.step + 1, step.loss));
+    progress.clear();
     if (options.backend != BackendKind::sleep && (step.step % every == 0 || step.step + 1 == all)) {
       console.print(fmt::format(" step {:>5}   loss {:.6f}   {}\n", step.step + 1, step.loss,
                                 format_duration(step.time)));
@@ -173,9 +176,10 @@ int ranks_of_run(const LoadedPlan& loaded, const Compiled& compiled, BackendKind
 
 /// Drawings are of the typical step, the trace of as many as were asked for.
 void write_timelines(const RunArguments& arguments, const std::string& plan_hash,
-                     const RunResult& run) {
-  const std::map<std::string, std::string> about{
+                     const RunResult& run, const Occupation& occupation) {
+  std::map<std::string, std::string> about{
       {"kind", "measured"}, {"plan", plan_hash}, {"backend", arguments.backend}};
+  add_occupation(about, occupation);
   TimelineFiles files = arguments.files;
   if (arguments.trace_steps > 0) {
     TimelineFiles trace;
@@ -262,16 +266,19 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   if (transport.several_processes) {
     meet(console, facts_of_run(loaded, compiled, dataset, options, arguments));
   }
-  console.print(plan_sentence(loaded.plan) +
+  console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) +
                 (backend != BackendKind::sleep ? "; data: " + dataset.source : std::string()) +
                 "\n");
   std::optional<Interrupt> of_rank;
   Interrupt& interrupt = of_program != nullptr ? *of_program : of_rank.emplace();
+  const OccupationWatch watch;
   const RunResult run = carry_out(console, loaded, compiled, dataset, options, transport,
                                   arguments.sums == "ordered", interrupt);
   if (!speaks()) return 0;
-  write_timelines(arguments, loaded.hash, run);
-  ordered_json result = report_run(console, loaded.plan, run, prediction);
+  const Occupation occupation =
+      watch.until_now(transport.several_processes || backend == BackendKind::sleep ? 1 : ranks);
+  write_timelines(arguments, loaded.hash, run, occupation);
+  ordered_json result = report_run(console, loaded.plan, run, prediction, occupation);
   result["restarts"] = arguments.oversight.attempt;
   if (options.gathers_weights) result["parameters_xxh3"] = run.parameters_hash;
   tell_checkpoints(console, options, run, result);

@@ -58,16 +58,22 @@ void add_latencies(const Plan& plan, const RunResult& run, ordered_json& result,
                   format_duration(times.p95), format_duration(times.p99), rate);
 }
 
-std::string summary(const RunResult& run, const Prediction& prediction) {
+std::string summary(const RunResult& run, const Prediction& prediction,
+                    const Occupation& occupation) {
   if (run.step_times.empty()) return "no steps are left\n";
   const Duration measured = median(run.step_times);
+  const std::string verdict =
+      is_busy(occupation)
+          ? std::string("the machine was busy: no verdict")
+          : signed_percent(seconds(prediction.step) / std::max(seconds(measured), 1e-9) - 1);
   std::string text =
       fmt::format("{} steps, median {} (predicted {}, {})", run.step_times.size(),
-                  format_duration(measured), format_duration(prediction.step),
-                  signed_percent(seconds(prediction.step) / std::max(seconds(measured), 1e-9) - 1));
+                  format_duration(measured), format_duration(prediction.step), verdict);
   if (!run.losses.empty())
     text += fmt::format(", loss {:.4f} -> {:.4f}", run.losses.front(), run.losses.back());
-  return text + "\n";
+  text += "\n";
+  if (is_busy(occupation)) text += "busy machine: " + in_words(occupation) + "\n";
+  return text;
 }
 
 bool splits_layers(const Plan& plan) {
@@ -96,9 +102,10 @@ void verify_to_rounding(Console& console, Precision precision, const RunResult& 
 }  // namespace
 
 ordered_json report_run(Console& console, const Plan& plan, const RunResult& run,
-                        const Prediction& prediction) {
+                        const Prediction& prediction, const Occupation& occupation) {
   ordered_json result = run_json(run, prediction);
-  std::string text = summary(run, prediction);
+  result["machine"] = occupation_json(occupation);
+  std::string text = summary(run, prediction, occupation);
   add_latencies(plan, run, result, text);
   console.print(text);
   return result;

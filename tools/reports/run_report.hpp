@@ -8,13 +8,15 @@
 #include "executor/driver/execute.hpp"
 #include "planner/interop/load_plan.hpp"
 #include "tools/console.hpp"
+#include "tools/reports/occupation.hpp"
 
 namespace stagecraft {
 
-/// Prints steps, times and losses beside the prediction, and latencies of inference; returns the
-/// fields of the result.
+/// Prints steps, times and losses beside the prediction, and latencies of inference; of a machine
+/// that was busy meanwhile, that it was, and nothing about the prediction. Returns the fields of
+/// the result.
 nlohmann::ordered_json report_run(Console& console, const Plan& plan, const RunResult& run,
-                                  const Prediction& prediction);
+                                  const Prediction& prediction, const Occupation& occupation);
 
 /// Repeats the run on a single device. Throws Error (check) unless that ends alike: with the same
 /// bits, or to rounding where layers are split. Returns which: "bitwise" or "tolerance".
