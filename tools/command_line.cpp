@@ -6,6 +6,7 @@
 #include <iostream>
 #include <limits>
 #include <new>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -16,6 +17,8 @@
 #include "tools/build_info.hpp"
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
+#include "tools/options/flag_meanings.hpp"
+#include "tools/reports/progress.hpp"
 
 namespace stagecraft {
 namespace {
@@ -92,6 +95,9 @@ void refuse_unknown_words(const CLI::App& app) {
     if (!word.starts_with('-'))
       fail_usage("unexpected argument \"", word, "\"; see stagecraft ", app.get_name(), " --help");
     const std::string name = word.substr(0, word.find('='));
+    const std::string meaning = option_of_same_meaning(name, option_names(app));
+    if (!meaning.empty())
+      fail_usage("unknown option \"", name, "\" of stagecraft ", app.get_name(), "; ", meaning);
     const std::string suggestion = closest(name, option_names(app));
     fail_usage("unknown option \"", name, "\" of stagecraft ", app.get_name(),
                suggestion.empty() ? concat("; see stagecraft ", app.get_name(), " --help")
@@ -156,6 +162,11 @@ int run_verb(Verb& verb) {
   Console console(std::string(verb.command->name), verb.common);
   try {
     refuse_unknown_words(*verb.app);
+    if (verb.common.json && verb.common.output == "-")
+      fail_usage("-o - and --json both want standard output; give one of them");
+    // A run reports on itself, and so do the processes that it starts.
+    std::optional<Progress> progress;
+    if (verb.command->name != "run") progress.emplace(console, std::string(verb.command->name));
     return verb.action(console);
   } catch (const Error& error) {
     return console.error(error);

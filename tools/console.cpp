@@ -11,6 +11,7 @@
 #include "profiles/json.hpp"
 #include "profiles/printable.hpp"
 #include "tools/build_info.hpp"
+#include "tools/reports/progress.hpp"
 
 namespace stagecraft {
 namespace {
@@ -104,29 +105,40 @@ void Console::input(std::string path, std::string hash) {
 
 /// On a terminal, what names of others hold must not act: only our own colours do.
 void Console::print(std::string_view text) {
-  if (options_.json || options_.quiet) return;
+  if (options_.json || options_.quiet || file_on_output_) return;
+  Progress::clear_shown();
   write(stdout, output_is_terminal_ ? with_own_colours(text, color()) : std::string(text));
 }
 
 void Console::note(std::string text) {
   const bool shown = options_.verbose > 0 || notes_.size() < notes_shown;
-  if (!options_.quiet && !options_.json && shown)
+  if (!options_.quiet && !options_.json && shown) {
+    Progress::clear_shown();
     write(stderr, concat("note: ", printable(text, false), "\n"));
+  }
   notes_.push_back(std::move(text));
 }
 
 void Console::warn(std::string_view text) {
+  Progress::clear_shown();
   write(stderr, concat("warning: ", printable(text, false), "\n"));
 }
 
 bool Console::artefact(std::string_view content) {
   if (options_.output.empty()) return false;
+  if (options_.output == "-") {
+    Progress::clear_shown();
+    file_on_output_ = true;
+    write(stdout, content);
+    return true;
+  }
   write_file(options_.output, content);
   return true;
 }
 
 void Console::result(const nlohmann::ordered_json& result) {
-  if (!options_.json) return;
+  if (!options_.json || file_on_output_) return;
+  Progress::clear_shown();
   nlohmann::ordered_json document{
       {"format", result_format}, {"version", build_info::version}, {"command", command_}};
   document["inputs"] = nlohmann::ordered_json::array();
@@ -138,6 +150,7 @@ void Console::result(const nlohmann::ordered_json& result) {
 }
 
 int Console::error(const Error& error, const nlohmann::ordered_json* result) {
+  Progress::clear_shown();
   write(stderr, concat("error: ", printable(error.what(), false), "\n"));
   for (const std::string& help : error.help())
     write(stderr, concat("  help: ", printable(help, false), "\n"));

@@ -40,6 +40,8 @@ class Console {
   bool person_reads_errors() const { return error_is_terminal_; }
   bool color() const;
   bool unicode() const { return !options_.ascii; }
+  /// Whether no text is printed: `-o -` has standard output for itself.
+  bool is_silent() const { return file_on_output_; }
   /// Columns of the terminal, 100 without one.
   int width() const;
   DrawOptions drawing() const;
@@ -52,7 +54,8 @@ class Console {
   void note(std::string text);
   /// A warning on standard error, whatever the verbosity.
   void warn(std::string_view text);
-  /// The file a verb makes: to -o if given. True if it was written.
+  /// The file a verb makes: to -o if given; with `-o -` to standard output, where no other text
+  /// goes then. True if it was written. Throws Error (usage) for `-o -` beside --json.
   bool artefact(std::string_view content);
   /// Ends the verb: with --json prints the document around `result`.
   void result(const nlohmann::ordered_json& result);
@@ -65,6 +68,7 @@ class Console {
   CommonOptions options_;
   bool output_is_terminal_ = false;
   bool error_is_terminal_ = false;
+  bool file_on_output_ = false;
   struct Input {
     std::string path;
     std::string hash;

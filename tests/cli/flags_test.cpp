@@ -29,7 +29,7 @@ struct Answer {
 // Runs a command in a folder; both streams.
 Answer answer(const fs::path& folder, const std::string& words) {
   const std::string command =
-      "cd '" + folder.string() + "' && '" STAGECRAFT_PROGRAM "' " + words + " 2>&1 </dev/null";
+      "cd '" + folder.string() + "' && STAGECRAFT_PROGRESS=never '" STAGECRAFT_PROGRAM "' " + words + " 2>&1 </dev/null";
   FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   Answer result;
@@ -57,6 +57,7 @@ std::set<std::string> flags_of(const fs::path& folder, const std::string& verb) 
 const std::map<std::string, std::string> values{
     {"--activations", "1GiB"},
     {"--backward", "9ms"},
+    {"--batch", "64"},
     {"--backward-input", "4ms"},
     {"--backward-weight", "5ms"},
     {"--bandwidth", "1kB/s"},
@@ -65,46 +66,60 @@ const std::map<std::string, std::string> values{
     {"--cache-per-token", "1MiB"},
     {"--checkpoint", "10s"},
     {"--checkpoint-every", "1h"},
+    {"--cluster", "8xh100"},
     {"--decode-steps", "4"},
+    {"--depth", "2"},
     {"--devices-per-link", "2"},
     {"--devices-per-node", "2"},
     {"--draw", ""},
+    {"--for", "megatron"},
     {"--forward", "9ms"},
     {"--fused", "9ms"},
+    {"--gradient-bucket", "25MiB"},
     {"--group", "3"},
     {"--in-flight", "3"},
     {"--iterations", "3"},
     {"--jitter", "20%"},
+    {"--keep", "pp,vpp"},
     {"--link-policy", "blocking-pair"},
     {"--mem-limit", "50%"},
     {"--memory", "9GiB"},
     {"--memory-in-flight", "3"},
     {"--memory-limit", "cluster"},
     {"--message", "1GiB"},
+    {"--microbatch", "8"},
     {"--microbatches", "32"},
+    {"--model", "tiny-gpt"},
     {"--mtbf", "1h"},
     {"--norm", "global"},
     {"--norm-time", "1s"},
     {"--nvtx", "ranges.json"},
+    {"--optimizer", "sgd"},
     {"--pipes", "4"},
+    {"--precision", "bf16"},
     {"--prompt", "3"},
     {"--protocol", "rendezvous"},
     {"--range", "1ms..2ms"},
     {"--recompute", "full"},
     {"--replan", ""},
+    {"--replicas", "2"},
     {"--restart", "1h"},
     {"--risk", "p90"},
     {"--run-time", "24h"},
     {"--samples", "10"},
     {"--schedule", "gpipe"},
+    {"--sequence", "64"},
     {"--sequence-chunks", "2"},
     {"--set", "tp=2"},
+    {"--sharding", "zero1"},
     {"--sharing", "fair"},
     {"--slow", "0:20%"},
     {"--slow-down", "20%"},
     {"--spread", "compute=20%"},
     {"--stages", "2"},
     {"--stop", "0@1ms:50ms"},
+    {"--time-limit", "1ms"},
+    {"--top", "1"},
     {"--svg", "drawing.svg"},
     {"--trace", "trace.json"},
     {"--transfer", "10s"},
@@ -114,6 +129,7 @@ const std::map<std::string, std::string> values{
 
 // Flags that rightly print nothing else, and why.
 const std::map<std::string, std::string> exceptions{
+    {"advise p.json --memory", "9GiB are more than any edit fills"},
     {"simulate p.json --draw", "a plan's timeline is drawn without it, too"},
     {"simulate p.json --trace", "writes a file"},
     {"simulate p.json --svg", "writes a file"},
@@ -166,6 +182,7 @@ TEST_CASE("each flag changes the answer about a plan or a schedule, or is refuse
               .code == 0);
   const std::string schedule =
       "--schedule 1f1b --stages 4 --microbatches 8 --forward 10ms --backward 20ms";
+  walk(folder, "advise", "p.json", "p.json");
   walk(folder, "simulate", "p.json", "p.json");
   walk(folder, "explain", "p.json", "p.json");
   walk(folder, "compare", "p.json p.json", "p.json p.json");

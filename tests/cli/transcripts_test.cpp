@@ -74,6 +74,7 @@ std::string run(const std::string& command, const fs::path& folder) {
   std::ofstream(script) << "cd '" << folder.string() << "'\n"
                         << "export PATH='" << program.parent_path().string() << "':\"$PATH\"\n"
                         << "examples='" << (root / "tools/examples").string() << "'\n"
+                        << "export STAGECRAFT_PROGRESS=never\n"
                         << "exec 2>&1 </dev/null\n"
                         << command;
   FILE* pipe = popen(("bash '" + script.string() + "'").c_str(), "r");
