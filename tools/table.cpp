@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace stagecraft {
 
@@ -56,6 +57,25 @@ std::string percent(double ratio) {
 }
 std::string signed_percent(double ratio) {
   return fmt::format("{:+.1f} %", 100 * ratio);
+}
+
+std::string readable(double number, int digits) {
+  constexpr double least = 1e-4, most = 1e18;
+  const double size = std::abs(number);
+  if (size == 0) return "0";
+  if (!(size >= least && size < most)) return fmt::format("{:.{}g}", number, digits);
+  const int before_point = static_cast<int>(std::floor(std::log10(size))) + 1;
+  if (before_point >= digits) {
+    const double unit = std::pow(10.0, before_point - digits);
+    return grouped(std::llround(std::round(number / unit) * unit));
+  }
+  std::string text = fmt::format("{:.{}f}", number, digits - before_point);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  constexpr double least_grouped = 999.5;  // "1,000" is rounded up to
+  return text.find('.') == std::string::npos && size >= least_grouped
+             ? grouped(std::llround(number))
+             : text;
 }
 
 std::string grouped(std::int64_t number) {

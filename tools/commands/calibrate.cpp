@@ -42,7 +42,7 @@ Calibrated calibrate(const MeasuredSet& set, std::uint64_t seed) {
 
 /// As many constants as rows leave nothing to tell how sure they are.
 std::string interval_text(const FittedConstant& constant) {
-  return constant.interval > 0 ? fmt::format("{:.2g}", constant.interval) : "?";
+  return constant.interval > 0 ? readable(constant.interval, 2) : "?";
 }
 
 /// Of logs: so many steps, and how they vary.
@@ -67,9 +67,8 @@ std::string text_of(const MeasuredSet& set, const Calibrated& result, bool unico
   for (const FittedConstant& constant : result.calibration.fitted) {
     for (const KernelConstant& known : kernel_constants) {
       if (known.name != constant.name) continue;
-      table.row({constant.name, fmt::format("{:.4g}", constant.start),
-                 fmt::format("{:.4g}", constant.value), interval_text(constant),
-                 std::string(known.unit), std::string(known.meaning)});
+      table.row({constant.name, readable(constant.start), readable(constant.value),
+                 interval_text(constant), std::string(known.unit), std::string(known.meaning)});
     }
   }
   text += table.text(unicode);

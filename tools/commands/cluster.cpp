@@ -29,7 +29,7 @@ std::string memory_text(const DeviceKind& kind) {
 }
 
 std::string rate_text(double flops) {
-  return flops > 0 ? fmt::format("{:.4g}", flops / 1e12) : "-";
+  return flops > 0 ? readable(flops / 1e12) : "-";
 }
 
 ordered_json kind_json(const DeviceKind& kind) {

@@ -11,6 +11,7 @@
 #include "planner/costs/predict.hpp"
 #include "planner/interop/load_plan.hpp"
 #include "planner/interop/other_files.hpp"
+#include "planner/plan/plan_words.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "profiles/missing_file.hpp"
@@ -46,11 +47,13 @@ double ratio(Duration predicted, Duration measured) {
   return predicted.count() > 0 ? seconds(measured) / seconds(predicted) - 1 : 0;
 }
 
-std::string comparison_text(const Comparison& comparison, bool unicode) {
+/// Of a busy machine without a verdict on the prediction.
+std::string comparison_text(const Comparison& comparison, bool was_busy, bool unicode) {
   std::string text =
-      fmt::format("step   predicted {}   measured {}   prediction is off by {}\n",
-                  format_duration(comparison.predicted), format_duration(comparison.measured),
-                  signed_percent(comparison.error));
+      fmt::format("step   predicted {}   measured {}   {}\n", format_duration(comparison.predicted),
+                  format_duration(comparison.measured),
+                  was_busy ? "on a busy machine: no verdict"
+                           : "prediction is off by " + signed_percent(comparison.error));
   Table table({"what", ">count", ">predicted", ">measured", ">difference"});
   for (const KindDifference& kind : comparison.kinds) {
     table.row(
@@ -138,11 +141,19 @@ Timeline predicted_timeline(const ConditionOptions& conditions, const LoadedPlan
   return run_under(environment, program, compiled.costs).timeline;
 }
 
+/// No step of the plan is shorter on devices that compute at their peak.
+Duration least_step(const LoadedPlan& loaded, const Compiled& compiled) {
+  const Prediction prediction = predict(loaded.plan, compiled);
+  return shortest_step(
+      prediction, utilisation_of(loaded.plan, loaded.profile.model, loaded.cluster, prediction));
+}
+
 /// Whether what was measured was to be expected.
 std::string verdict_at_risk(const Risk& risk, const LoadedPlan& loaded, const Compiled& compiled,
                             Duration measured) {
   const Spreads spreads = spreads_of(risk, loaded.profile, compiled);
-  const StepInterval interval = interval_of(compiled, spreads, risk.level);
+  const StepInterval interval =
+      within_peak(interval_of(compiled, spreads, risk.level), least_step(loaded, compiled));
   const bool inside = interval.p10 <= measured && measured <= interval.p90;
   return risk_sentence(interval, spreads, risk.level) +
          fmt::format("measured {}: {}\n", format_duration(measured),
@@ -170,12 +181,18 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
   const ConditionOptions conditions = with_slow_devices(arguments.conditions, changed);
   const Comparison comparison =
       compare(predicted_timeline(conditions, loaded, compiled), median_iteration(trace.timeline));
-  console.print(comparison_text(comparison, console.unicode()));
+  const auto busy = trace.about.find("busy");
+  const bool was_busy = busy != trace.about.end();
+  console.print(comparison_text(comparison, was_busy, console.unicode()));
   ordered_json result = comparison_json(comparison);
   const std::optional<Risk> risk = read_risk(arguments.risk);
-  if (risk) console.print(verdict_at_risk(*risk, loaded, compiled, comparison.measured));
+  if (was_busy) console.print("busy machine: " + busy->second + "\n");
+  result["busy"] = was_busy;
+  if (risk && !was_busy)
+    console.print(verdict_at_risk(*risk, loaded, compiled, comparison.measured));
   const double rate = static_cast<double>(loaded.plan.batch.global) / seconds(comparison.predicted);
-  if (console.json()) add_risk(result, risk, loaded.profile, compiled, rate, {});
+  const Duration least = least_step(loaded, compiled);
+  if (console.json()) add_risk(result, risk, loaded.profile, compiled, {rate, least}, {});
   console.result(result);
   return 0;
 }
@@ -332,8 +349,8 @@ int compare_plans(Console& console, const CompareArguments& arguments) {
   Table table({"plan", "what", ">step", ">samples/s", ">bubble", ">highest peak", "fits"});
   ordered_json list = ordered_json::array();
   for (const PlanRow& row : rows) {
-    table.row({name_of(row), plan_sentence(row.plan), format_duration(row.prediction.step),
-               fmt::format("{:.4g}", row.prediction.samples_per_second),
+    table.row({name_of(row), plan_words(row.plan, row.model, console.unicode()),
+               format_duration(row.prediction.step), readable(row.prediction.samples_per_second),
                percent(row.prediction.bubble), highest_peak(row.prediction),
                row.prediction.fits ? "yes" : "no"});
     list.push_back(row_json(row));

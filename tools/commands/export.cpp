@@ -24,6 +24,8 @@ void print_notes(Console& console, const Exporter& exporter, const LoadedPlan& l
 
 int export_files(Console& console, const Exporter& exporter, const LoadedPlan& loaded) {
   const std::string& name = console.options().output;
+  if (name == "-")
+    fail_usage("-o -: ", exporter.name, " takes several files; give a name for them");
   nlohmann::ordered_json names = nlohmann::ordered_json::array();
   const std::vector<ExportedFile> files = exporter.write_files(loaded);
   print_notes(console, exporter, loaded);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/interop/importers.hpp"
+#include "planner/plan/plan_words.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "profiles/profile.hpp"
@@ -136,7 +137,8 @@ int import_stages(Console& console, const PlanImporter& importer, const std::str
   if (!written && !console.person_reads_output()) {
     console.print(file);
   } else {
-    console.print(plan_sentence(imported.plan) + "\n");
+    const Model model = in_plan_order(question.profile, imported.plan).model;
+    console.print(plan_words(imported.plan, model, console.unicode()) + "\n");
   }
   console.result({{"plan", nlohmann::ordered_json::parse(file)},
                   {"stages", imported.plan.stages.size()},

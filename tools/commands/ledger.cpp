@@ -112,8 +112,8 @@ std::string details(const SetResult& result) {
   for (const std::string& assumption : result.assumptions)
     text += fmt::format("  assumed: {}\n", assumption);
   for (const FittedConstant& constant : result.calibration.fitted) {
-    text += fmt::format("  {} = {:.4g} +- {:.2g} (was {:.4g})\n", constant.name, constant.value,
-                        constant.interval, constant.start);
+    text += fmt::format("  {} = {} +- {} (was {})\n", constant.name, readable(constant.value),
+                        readable(constant.interval, 2), readable(constant.start));
   }
   if (!result.calibration.corrections.empty()) {
     text += fmt::format("  and {} factors, one for layers of each shape\n",
@@ -125,8 +125,8 @@ std::string details(const SetResult& result) {
 std::string all_rows(const SetResult& result, bool unicode) {
   Table table({"row", "", ">measured", ">predicted", ">error"});
   for (const LedgerRow& row : result.rows) {
-    table.row({row.label, row.fitted ? "fitted" : "", fmt::format("{:.5g}", row.measured),
-               fmt::format("{:.5g}", row.predicted), signed_percent(row.error())});
+    table.row({row.label, row.fitted ? "fitted" : "", readable(row.measured, 5),
+               readable(row.predicted, 5), signed_percent(row.error())});
   }
   return table.text(unicode);
 }

@@ -97,7 +97,7 @@ std::string layer_table(const Profile& profile, bool unicode) {
         several ? layer.name + " .. " + layers[end - 1].name : layer.name,
         std::string(to_string(layer.kind)),
         grouped(layer.parameters) + (several ? " each" : ""),
-        fmt::format("{:.4g}", layer.flops_forward / 1e9),
+        readable(layer.flops_forward / 1e9),
         format_bytes(output_bytes(profile, first))};
     if (stepped) row.push_back(in_words(layer.steps));
     table.row(row);

@@ -146,10 +146,14 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   const bool is_own = std::ranges::any_of(
       own_strategies, [&](const Strategy& own) { return own.name == strategy->name; });
   if (!is_own) interrupt.end_late(tell_nothing_found);
-  const SearchResult search = search_for(console, arguments, problem, risk, interrupt);
+  SearchResult search = search_for(console, arguments, problem, risk, interrupt);
   interrupt.end_late({});
   if (search.infeasible) return report_infeasible(console, *search.infeasible);
   if (search.plans.empty()) return tell_nothing_found();
+  // A plan's file has no words for degrees that were pinned: its bound stands without a question.
+  for (Candidate& candidate : search.plans) {
+    if (problem.pinned.any() && candidate.plan.search) candidate.plan.search->question.reset();
+  }
   const Candidate& best = search.plans.front();
   if (best.plan.stages.empty()) {
     return report_infeasible(
@@ -184,13 +188,13 @@ void group_options(CLI::App& app) {
       OptionGroup{"Framework", {"--for", "--compare-frameworks"}},
       OptionGroup{"Devices", {"--memory", "--bandwidth", "--devices", "--exclude", "--price"}},
       OptionGroup{"Training",
-                  {"--batch", "--microbatch", "--sequence", "--precision", "--optimizer",
+                  {"--batch", "--microbatch", "--mbs", "--sequence", "--precision", "--optimizer",
                    "--gradient-bucket", "--schedule"}},
-      OptionGroup{
-          "Parallelism",
-          {"--tensor-parallel", "--sequence-parallel", "--context-parallel", "--expert-parallel",
-           "--expert-tensor-parallel", "--expert-nodes", "--expert-load", "--sharding",
-           "--straight", "--max-stages", "--min-layers-per-stage", "--fix"}},
+      OptionGroup{"Parallelism",
+                  {"--pp", "--vpp", "--dp", "--tensor-parallel", "--sequence-parallel",
+                   "--context-parallel", "--expert-parallel", "--expert-tensor-parallel",
+                   "--expert-nodes", "--expert-load", "--sharding", "--straight", "--max-stages",
+                   "--min-layers-per-stage", "--fix"}},
       OptionGroup{"Memory", {"--mem-limit", "--recompute"}},
       OptionGroup{"Search",
                   {"--objective", "--time-limit", "--gap", "--top", "--sharing",

@@ -8,6 +8,7 @@
 
 #include "planner/costs/compile.hpp"
 #include "planner/interop/load_plan.hpp"
+#include "planner/plan/plan_words.hpp"
 #include "profiles/json.hpp"
 #include "simulator/analyses/jitter.hpp"
 #include "simulator/checks/check.hpp"
@@ -257,7 +258,7 @@ int show_changes(Console& console, const SimulateArguments& arguments, const Loa
     } else {
       const Prediction& prediction = *outcome.prediction;
       table.row({name, format_duration(prediction.step), difference(prediction.step, before),
-                 fmt::format("{:.4g}", prediction.samples_per_second), percent(prediction.bubble),
+                 readable(prediction.samples_per_second), percent(prediction.bubble),
                  highest_peak(prediction), prediction.fits ? "yes" : "no"});
       point["step_ns"] = prediction.step.count();
       point["samples_per_second"] = prediction.samples_per_second;
@@ -299,23 +300,27 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   write_timeline_files(arguments.files, run.timeline,
                        {{"kind", "predicted"}, {"plan", loaded.hash}}, drawing.critical);
   console.print(draw(run.timeline, drawing));
-  if (!prediction.fits) console.print("does not fit in memory\n");
+  console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) + "\n");
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, console.unicode()));
   const auto utilisation =
       utilisation_of(loaded.plan, loaded.profile.model, loaded.cluster, prediction);
-  console.print(utilisation_sentence(loaded.plan, utilisation) + prediction_sentence(prediction) +
-                "\n" + remarks_on(run));
+  console.print(utilisation_sentence(loaded.plan, loaded.cluster, utilisation) +
+                prediction_sentence(loaded.plan, loaded.cluster, prediction) + "\n" +
+                remarks_on(run));
+  const Duration least_step = shortest_step(prediction, utilisation);
   const std::optional<Risk> risk = read_risk(arguments.risk);
   if (risk && environment)
     fail_usage("--risk is of the plain clock; leave the other conditions out");
   if (risk) {
     const Spreads spreads = spreads_of(*risk, loaded.profile, compiled);
-    console.print(risk_sentence(interval_of(compiled, spreads, risk->level), spreads, risk->level));
+    const StepInterval interval =
+        within_peak(interval_of(compiled, spreads, risk->level), least_step);
+    console.print(risk_sentence(interval, spreads, risk->level));
   }
   ordered_json result = timeline_json(run.timeline);
   if (arguments.changes.any()) result["changes"] = changes_json(sets.front());
   if (console.json() && !environment) {
-    add_risk(result, risk, loaded.profile, compiled, prediction.samples_per_second,
+    add_risk(result, risk, loaded.profile, compiled, {prediction.samples_per_second, least_step},
              device_peaks(loaded.plan, prediction));
   }
   if (arguments.conditions.policy != "async") result["link_policy"] = arguments.conditions.policy;
@@ -332,7 +337,9 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   add_jitter(result, steps);
   add_goodput(result, failing);
   if (console.json()) add_explanation(result, explain(program, costs, environment));
+  console.print(fit_sentence(loaded.plan, prediction));
   add_utilisation(result, utilisation);
+  add_rates(result, loaded.plan, prediction, utilisation);
   add_memory_limits(result, loaded.plan, prediction);
   name_cluster_devices(result, loaded.plan, compiled);
   console.result(result);

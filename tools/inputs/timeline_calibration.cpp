@@ -7,6 +7,7 @@
 
 #include "planner/calibration/timeline_costs.hpp"
 #include "planner/interop/load_plan.hpp"
+#include "planner/plan/plan_words.hpp"
 #include "profiles/json.hpp"
 #include "simulator/views/trace.hpp"
 #include "tools/reports/results.hpp"
@@ -128,7 +129,8 @@ std::string profile_file(const Plan& plan, const TimelineCosts& costs, int steps
     profile = reordered(std::move(profile), back);
   }
   profile.source = concat("timeline of ", steps, steps == 1 ? " step" : " steps", " (",
-                          plan_sentence(plan), "); shares of a stage's layers as before: ", source);
+                          plan_words(plan, costs.profile.model),
+                          "); shares of a stage's layers as before: ", source);
   return write_profile(profile);
 }
 
@@ -136,6 +138,7 @@ std::string profile_file(const Plan& plan, const TimelineCosts& costs, int steps
 void write_again(Console& console, const TimelineCalibration& calibration, Plan plan,
                  const Prediction& prediction, const std::string& profile) {
   plan.model = console.options().output;
+  if (plan.model == "-") fail_usage("-o -: the plan names the new profile's file; give it a name");
   plan.profile = content_hash(profile);
   if (!calibration.cluster_file.empty()) plan.cluster = calibration.cluster_file;
   plan.predicted = PredictedFigures{.step = prediction.step,

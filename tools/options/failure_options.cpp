@@ -1,4 +1,4 @@
-#include "tools/options/failure_options.hpp"
+#include "tools/options/arguments.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "profiles/error.hpp"
-#include "tools/options/arguments.hpp"
+#include "tools/options/failure_options.hpp"
+#include "tools/table.hpp"
 
 namespace stagecraft {
 
@@ -28,8 +29,8 @@ Duration effective_step(Duration step, double goodput) {
 
 /// "250h", "2.036h", "10min".
 std::string format_long(Duration time) {
-  if (time >= std::chrono::hours(1)) return fmt::format("{:.4g}h", seconds(time) / 3600);
-  if (time >= std::chrono::minutes(1)) return fmt::format("{:.4g}min", seconds(time) / 60);
+  if (time >= std::chrono::hours(1)) return readable(seconds(time) / 3600) + "h";
+  if (time >= std::chrono::minutes(1)) return readable(seconds(time) / 60) + "min";
   return format_duration(time);
 }
 

@@ -79,7 +79,7 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
                  "With a plan: cluster of the plan; optional if MODEL's file names devices")
       ->type_name("CLUSTER");
   const char* unless = "With a plan, if the file leaves it open: ";
-  app.add_option("--batch", flags.batch, concat(unless, "samples per step"))
+  app.add_option("--batch,--gbs", flags.batch, concat(unless, "samples per step"))
       ->type_name("N")
       ->check(samples);
   app.add_option("--microbatch", flags.microbatch,

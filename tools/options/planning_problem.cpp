@@ -9,6 +9,7 @@
 #include "planner/problem/objective.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/schedule_choices.hpp"
+#include "planner/space/space.hpp"
 #include "planner/space/target_question.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
@@ -117,7 +118,11 @@ void set_price(Cluster& cluster, const std::string& text) {
 std::vector<std::int64_t> microbatch_choices(const PlanningOptions& options, const Profile& profile,
                                              std::int64_t batch) {
   std::vector<std::int64_t> sizes;
-  if (options.microbatch != "auto") {
+  if (!options.samples_per_replica.empty()) {
+    if (options.microbatch != "auto")
+      fail_usage("--mbs (of each replica) and --microbatch (of all) say the same twice");
+    sizes = read_integers("--mbs", options.samples_per_replica, 1, batch);
+  } else if (options.microbatch != "auto") {
     sizes = read_integers("--microbatch", options.microbatch, 1, batch);
   } else if (!profile.entries.empty()) {
     for (const ProfileEntry& entry : profile.entries) sizes.push_back(entry.setting.microbatch);
@@ -128,7 +133,8 @@ std::vector<std::int64_t> microbatch_choices(const PlanningOptions& options, con
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   std::erase_if(sizes, [&](std::int64_t size) { return size > batch || batch % size != 0; });
   if (sizes.empty()) {
-    fail_usage("--microbatch: no size divides the batch of ", batch,
+    fail_usage(options.samples_per_replica.empty() ? "--microbatch" : "--mbs",
+               ": no size divides the batch of ", batch,
                "; choose --batch as a multiple of a measured or given microbatch");
   }
   return sizes;
@@ -198,6 +204,67 @@ Sharding usual_sharding(const PlanningOptions& options, const Problem& problem) 
   const auto known = find_target(options.target).sharding;
   const bool has_it = std::ranges::find(known, Sharding::zero1) != known.end();
   return has_it ? Sharding::zero1 : Sharding::none;
+}
+
+/// Stages of each pipeline device, as asked for: of the schedules there are those that have so
+/// many.
+void set_virtual_stages(Problem& problem, int count, bool said) {
+  if (count == 0) return;
+  const std::vector<ScheduleChoice> before = problem.schedules;
+  std::erase_if(problem.schedules,
+                [&](const ScheduleChoice& choice) { return choice.virtual_stages != count; });
+  const auto has = [&](std::string_view name) {
+    const bool is_tried = std::ranges::any_of(
+        before, [&](const ScheduleChoice& choice) { return choice.name == name; });
+    return is_tried && (problem.target == nullptr || has_schedule(*problem.target, name));
+  };
+  for (const char* name : {"interleaved", "looped-bfs"}) {
+    const bool is_there = std::ranges::any_of(
+        problem.schedules, [&](const ScheduleChoice& choice) { return choice.name == name; });
+    if (count > 1 && has(name) && !is_there)
+      problem.schedules.push_back({.name = name, .virtual_stages = count});
+  }
+  if (!problem.schedules.empty()) return;
+  std::string names;
+  for (const ScheduleChoice& choice : before) {
+    const std::string word = concat(choice.name, " (", choice.virtual_stages, ")");
+    if (names.find(word) == std::string::npos) names += concat(names.empty() ? "" : ", ", word);
+  }
+  fail_usage("--vpp ", count, ": ", said ? "the schedules given" : "the schedules to try",
+             " have other numbers of stages per device: ", names);
+}
+
+/// Degrees that all stages have. Throws Error (usage) for more devices than there are.
+void set_pins(Problem& problem, const PlanningOptions& options) {
+  if (options.pipeline > 0) problem.pinned.pipeline = options.pipeline;
+  if (options.replicas > 0) problem.pinned.replicas = options.replicas;
+  problem.pinned.samples_per_replica = !options.samples_per_replica.empty();
+  if (!problem.pinned.any()) return;
+  if (problem.straight && options.replicas > 1)
+    fail_usage("--straight does not replicate stages, and --dp ", options.replicas, " does");
+  const int least_tensor = *std::ranges::min_element(problem.tensor_parallel);
+  int least_context = problem.parallelism.context;
+  for (const Parallelism& other : problem.other_parallelism)
+    least_context = std::min(least_context, other.context);
+  const std::int64_t needed = std::int64_t{std::max(options.pipeline, 1)} *
+                              std::max(options.replicas, 1) * least_tensor * least_context;
+  const int there = problem.devices.value_or(available_devices(problem));
+  if (needed > there) {
+    fail_usage("tp ", least_tensor, " x cp ", least_context, " x pp ",
+               std::max(options.pipeline, 1), " x dp ", std::max(options.replicas, 1), " = ",
+               needed, " devices are more than the ", there, " there are");
+  }
+  if (problem.pinned.samples_per_replica) {
+    const std::int64_t replicas = std::max(options.replicas, 1);
+    const auto fits = [&](std::int64_t samples) {
+      return problem.global_batch % (samples * replicas) == 0;
+    };
+    if (std::ranges::none_of(problem.microbatches, fits)) {
+      fail_usage("--mbs ", options.samples_per_replica, ": a batch of ", problem.global_batch,
+                 " is no whole number of microbatches of so many samples on each of ", replicas,
+                 " replicas; choose --gbs as a multiple");
+    }
+  }
 }
 
 std::string target_help() {
@@ -278,8 +345,11 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
       read_fixed_stages(options.fix, static_cast<int>(problem.profile.model.layers.size()));
   problem.memory_fraction = read_memory_part(options.memory_limit);
   set_parallelism(problem, options);
-  if (options.target.empty()) return problem;
-  return for_target(std::move(problem), find_target(options.target), said_of_plans(options));
+  set_pins(problem, options);
+  if (!options.target.empty())
+    problem = for_target(std::move(problem), find_target(options.target), said_of_plans(options));
+  set_virtual_stages(problem, options.virtual_stages, options.schedule != "auto");
+  return problem;
 }
 
 void declare_planning(CLI::App& app, PlanningOptions& options) {
@@ -292,12 +362,26 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
   app.add_option("--exclude", options.exclude,
                  "Devices that plans must not use: 3,8-15, or node2 for all devices of node 2")
       ->type_name("DEVICES");
-  app.add_option("--batch", options.batch, "Samples per step (8 of the largest microbatches)")
+  app.add_option("--batch,--gbs", options.batch, "Samples per step (8 of the largest microbatches)")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   app.add_option("--microbatch", options.microbatch, "Samples per microbatch: a list, or auto")
       ->type_name("N|auto");
-  app.add_option("--tensor-parallel", options.tensor_parallel,
+  app.add_option("--mbs", options.samples_per_replica,
+                 "Samples per microbatch of each replica: a list; all stages have as many replicas")
+      ->type_name("N");
+  app.add_option("--pp", options.pipeline,
+                 "Pipeline devices: exactly so many; all stages have as many replicas (any)")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_devices));
+  app.add_option("--vpp", options.virtual_stages,
+                 "Stages per pipeline device: exactly so many (any)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--dp", options.replicas, "Replicas of every stage: exactly so many (any)")
+      ->type_name("N")
+      ->check(CLI::Range(1, most_devices));
+  app.add_option("--tensor-parallel,--tp", options.tensor_parallel,
                  "Tensor-parallel degrees to try: a list, or auto, for those with known costs "
                  "within the innermost links")
       ->type_name("N|auto");
@@ -306,11 +390,11 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "on if costs are estimated")
       ->type_name("on|off|auto")
       ->check(CLI::IsMember({"auto", "on", "off"}));
-  app.add_option("--context-parallel", options.context_parallel,
+  app.add_option("--context-parallel,--cp", options.context_parallel,
                  "Context-parallel degrees to try: a list, or auto, for sequences of 16384 tokens "
                  "and more, or of 8192 with --for or fewer samples than devices")
       ->type_name("N|auto");
-  app.add_option("--expert-parallel", options.expert_parallel,
+  app.add_option("--expert-parallel,--ep", options.expert_parallel,
                  "Expert-parallel degrees to try: a list, or auto, for those that divide the "
                  "experts and the devices")
       ->type_name("N|auto");

@@ -34,6 +34,8 @@ struct PlanningOptions {
   std::string target;  ///< NAME or NAME@VERSION
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
+  std::string samples_per_replica;                     ///< --mbs
+  int pipeline = 0, virtual_stages = 0, replicas = 0;  ///< --pp, --vpp, --dp; 0: not said
   int max_stages = 0;
   int min_layers_per_stage = 1;
   bool straight = false;

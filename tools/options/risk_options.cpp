@@ -67,22 +67,37 @@ std::string risk_sentence(const StepInterval& interval, const Spreads& spreads,
       percent(spreads.communication), percent(spreads.memory));
 }
 
+StepInterval within_peak(StepInterval interval, Duration least) {
+  for (Duration* step : {&interval.p10, &interval.p50, &interval.p90, &interval.level})
+    *step = std::max(*step, least);
+  return interval;
+}
+
 std::string range_sentence(const Prediction& prediction, const StepInterval& interval) {
   const bool has_tokens = prediction.tokens_per_second > 0;
   const RateRange range =
       range_of(has_tokens ? prediction.tokens_per_second : prediction.samples_per_second, interval);
-  return fmt::format(
-      "in eight of ten cases {:.4g} to {:.4g} {}, as predictions from {} costs err\n", range.low,
-      range.high, has_tokens ? "tokens/s" : "samples/s", to_string(prediction.provenance));
+  const std::string_view costs = to_string(prediction.provenance);
+  constexpr double widest = 3;
+  if (range.high > widest * range.low) {
+    return fmt::format(
+        "no interval: predictions from {} costs err by more than a factor of three here; measured "
+        "layers and links narrow it (stagecraft profile, calibrate)\n",
+        costs);
+  }
+  return fmt::format("in eight of ten cases {} to {} {}, as predictions from {} costs err\n",
+                     readable(range.low), readable(range.high),
+                     has_tokens ? "tokens/s" : "samples/s", costs);
 }
 
 void add_risk(nlohmann::ordered_json& json, const std::optional<Risk>& risk, const Profile& profile,
-              const Compiled& compiled, double samples_per_second,
+              const Compiled& compiled, const PredictedRate& rate,
               const std::vector<Bytes>& peaks) {
   const Risk used = risk.value_or(Risk{.level = risk_level("p90")});
   const Spreads spreads = spreads_of(used, profile, compiled);
-  const StepInterval interval = interval_of(compiled, spreads, used.level);
-  const RateRange range = range_of(samples_per_second, interval);
+  const StepInterval interval =
+      within_peak(interval_of(compiled, spreads, used.level), rate.least_step);
+  const RateRange range = range_of(rate.samples_per_second, interval);
   std::vector<Bytes> at_level;
   for (const Bytes bytes : peaks)
     at_level.push_back(memory_at(bytes, spreads, used.level.deviations));

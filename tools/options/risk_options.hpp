@@ -28,12 +28,23 @@ std::optional<Risk> read_risk(const RiskOptions& options);
 std::string risk_sentence(const StepInterval& interval, const Spreads& spreads,
                           const RiskLevel& level);
 
-/// "in eight of ten cases 20.12 to 42.75 samples/s, as predictions from datasheet costs err".
+/// The interval without steps in which the devices would compute more than their peak: `least` is
+/// the step at it, 0 where it is not known.
+StepInterval within_peak(StepInterval interval, Duration least);
+
+/// "in eight of ten cases 20.12 to 42.75 samples/s, as predictions from datasheet costs err"; where
+/// the one is more than three times the other, why no interval is told.
 std::string range_sentence(const Prediction& prediction, const StepInterval& interval);
+
+/// A rate that is predicted, and the least step there can be (`within_peak`).
+struct PredictedRate {
+  double samples_per_second = 0;
+  Duration least_step{0};
+};
 
 /// risk {level, step_p10_ns, step_p50_ns, step_p90_ns, step_at_level_ns, samples_per_second_p10,
 /// samples_per_second_p90, peak_memory_bytes[], spreads}: of the risk, else of p90.
 void add_risk(nlohmann::ordered_json& json, const std::optional<Risk>& risk, const Profile& profile,
-              const Compiled& compiled, double samples_per_second, const std::vector<Bytes>& peaks);
+              const Compiled& compiled, const PredictedRate& rate, const std::vector<Bytes>& peaks);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-#include "tools/options/serving_options.hpp"
+#include "tools/options/applicable.hpp"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "profiles/error.hpp"
-#include "tools/options/applicable.hpp"
 #include "tools/options/arguments.hpp"
+#include "tools/options/serving_options.hpp"
+#include "tools/table.hpp"
 
 namespace stagecraft {
 
@@ -69,8 +70,8 @@ std::string serving_text(const std::optional<Serving>& served) {
   };
   std::string text = fmt::format("latency {}   first token {}\n", times(served->latency),
                                  times(served->first_token));
-  text += fmt::format("{:.4g} requests/s   {:.4g} tokens/s", served->requests_per_second,
-                      served->tokens_per_second);
+  text += fmt::format("{} requests/s   {} tokens/s", readable(served->requests_per_second),
+                      readable(served->tokens_per_second));
   if (served->between_tokens.most > Duration{0}) {
     text += fmt::format("   a token every {}", format_duration(served->between_tokens.mean));
   }

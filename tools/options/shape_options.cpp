@@ -1,4 +1,4 @@
-#include "tools/options/shape_options.hpp"
+#include "tools/options/arguments.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,8 @@
 
 #include "profiles/error.hpp"
 #include "profiles/machine_memory.hpp"
-#include "tools/options/arguments.hpp"
+#include "tools/options/shape_options.hpp"
+#include "tools/table.hpp"
 
 namespace stagecraft {
 
@@ -58,11 +59,11 @@ void require_room(const ScheduleShape& shape) {
   const double needed = instructions * bytes_per_instruction;
   if (instructions > most_instructions) {
     fail_usage(fmt::format(
-        "a schedule of {} stages and {} microbatches has {:.3g} instructions, more than the {:.3g} "
+        "a schedule of {} stages and {} microbatches has {} instructions, more than the {} "
         "that are worked out: ask for fewer of either; a step's time grows in proportion with "
         "microbatches",
-        std::int64_t{shape.devices} * shape.virtual_stages, shape.microbatches, instructions,
-        most_instructions));
+        std::int64_t{shape.devices} * shape.virtual_stages, shape.microbatches,
+        readable(instructions, 3), readable(most_instructions, 3)));
   }
   // All stages of a step wait for each other: time and memory grow with the square of their number.
   constexpr std::int64_t most_stages = 8192;
@@ -74,11 +75,12 @@ void require_room(const ScheduleShape& shape) {
   const auto there = static_cast<double>(usable_memory());
   if (needed <= there) return;
   fail_usage(
-      fmt::format("a schedule of {} stages and {} microbatches has {:.3g} instructions, which need "
-                  "about {:.3g} "
-                  "GiB of this machine's {:.3g} GiB of memory: ask for fewer of either",
+      fmt::format("a schedule of {} stages and {} microbatches has {} instructions, which need "
+                  "about {} "
+                  "GiB of this machine's {} GiB of memory: ask for fewer of either",
                   std::int64_t{shape.devices} * shape.virtual_stages, shape.microbatches,
-                  instructions, needed / bytes_per_gibibyte, there / bytes_per_gibibyte));
+                  readable(instructions, 3), readable(needed / bytes_per_gibibyte, 3),
+                  readable(there / bytes_per_gibibyte, 3)));
 }
 
 }  // namespace
@@ -142,10 +144,10 @@ std::vector<ScheduleShape> shapes_from(const ShapeOptions& options, const Schedu
         instructions += instructions_of(shape);
         if (instructions > most_instructions_of_sweep) {
           fail_usage(
-              fmt::format("this sweep's schedules have more than the {:.3g} instructions that are "
+              fmt::format("this sweep's schedules have more than the {} instructions that are "
                           "worked out in "
                           "one sweep: ask for fewer points, stages or microbatches",
-                          most_instructions_of_sweep));
+                          readable(most_instructions_of_sweep, 3)));
         }
         shapes.push_back(shape);
       }

@@ -113,7 +113,7 @@ std::vector<std::string> cells(const Row& row, int limit) {
           format_duration(row.step),
           percent(bubble(row.timeline)),
           percent(span_bubble(row.timeline)),
-          fmt::format("{:.4g}", row.held),
+          readable(row.held),
           std::to_string(messages(row.timeline)),
           row.latencies ? fmt::format("{} x", *row.latencies) : "-",
           row.held <= limit ? "yes" : "no"};

@@ -113,8 +113,9 @@ void add_rows(std::string& page, const SetResult& result) {
   page += fmt::format("\n| row | | measured ({}) | predicted | error |\n|---|---|---:|---:|---:|\n",
                       result.unit);
   for (const LedgerRow& row : result.rows) {
-    page += fmt::format("| {} | {} | {:.5g} | {:.5g} | {:+.1f} % |\n", row.label,
-                        row.fitted ? "fitted" : "", row.measured, row.predicted, 100 * row.error());
+    page +=
+        fmt::format("| {} | {} | {} | {} | {:+.1f} % |\n", row.label, row.fitted ? "fitted" : "",
+                    readable(row.measured, 5), readable(row.predicted, 5), 100 * row.error());
   }
 }
 
@@ -140,8 +141,8 @@ void add_set(std::string& page, const SetResult& result) {
   if (!result.calibration.fitted.empty()) {
     page += "\n| constant | fitted | ± 95 % | before |\n|---|---:|---:|---:|\n";
     for (const FittedConstant& constant : result.calibration.fitted) {
-      page += fmt::format("| {} | {:.4g} | {:.2g} | {:.4g} |\n", constant.name, constant.value,
-                          constant.interval, constant.start);
+      page += fmt::format("| {} | {} | {} | {} |\n", constant.name, readable(constant.value),
+                          readable(constant.interval, 2), readable(constant.start));
     }
   }
   if (!result.calibration.corrections.empty()) {

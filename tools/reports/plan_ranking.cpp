@@ -72,7 +72,7 @@ std::string ranking_table(const Problem& problem, const SearchResult& search, bo
     const Candidate& plan = search.plans[i];
     std::vector<std::string> cells{
         fmt::format("{}", i + 1),
-        costs ? fmt::format("{:.5g}", objective_of(problem, plan, search).value)
+        costs ? readable(objective_of(problem, plan, search).value, 5)
               : format_duration(pace(*plan.prediction)),
         i == 0 ? "" : signed_percent(worse_by(problem, plan, search.plans.front()))};
     for (std::string& cell : description(plan)) cells.push_back(std::move(cell));
@@ -93,7 +93,7 @@ std::string front_table(const SearchResult& search, bool unicode) {
     std::vector<std::string> cells{fmt::format("{}", i + 1)};
     for (std::string& cell : description(candidate)) cells.push_back(std::move(cell));
     cells.push_back(bar(static_cast<double>(largest_peak(candidate)) / most_bytes, unicode));
-    cells.push_back(fmt::format("{:.4g}", rate));
+    cells.push_back(readable(rate));
     cells.push_back(bar(most > 0 ? rate / most : 0, unicode));
     table.row(std::move(cells));
   }

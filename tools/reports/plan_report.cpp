@@ -11,6 +11,7 @@
 #include "planner/analysis/risk.hpp"
 #include "planner/analysis/shown_choices.hpp"
 #include "planner/analysis/utilisation.hpp"
+#include "planner/plan/plan_words.hpp"
 #include "planner/problem/constraints.hpp"
 #include "planner/problem/objective.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
@@ -21,6 +22,7 @@
 #include "tools/options/risk_options.hpp"
 #include "tools/reports/explanation.hpp"
 #include "tools/reports/plan_ranking.hpp"
+#include "tools/reports/progress.hpp"
 #include "tools/reports/results.hpp"
 #include "tools/table.hpp"
 
@@ -70,6 +72,12 @@ void add_prediction(ordered_json& json, const Problem& problem, const Candidate&
   json["tokens_per_second"] = prediction.tokens_per_second;
   json["bubble"] = prediction.bubble;
   add_utilisation(json, utilisation_of(problem, candidate));
+  add_rates(json, candidate.plan, prediction, utilisation_of(problem, candidate));
+  const Plan& plan = candidate.plan;
+  json["parallelism"] = {
+      {"tp", tensor_degree(plan)},           {"pp", pipeline_devices(plan)},
+      {"vpp", plan.schedule.virtual_stages}, {"dp", replicas_of_stages(plan).front()},
+      {"cp", plan.parallelism.context},      {"ep", plan.parallelism.expert}};
   json["peak_memory_bytes"] = device_peaks(candidate.plan, prediction);
   add_memory_limits(json, candidate.plan, prediction);
   json["fits"] = prediction.fits;
@@ -234,7 +242,7 @@ std::string least_of_others(const Problem& problem, const SearchResult& search) 
   const Candidate& best = search.plans.front();
   const Objective objective = objective_of(problem, best, search);
   const double times = seconds(least) / seconds(pace(*best.prediction));
-  return fmt::format("{:.6g} {}", times * objective.value, objective.unit);
+  return fmt::format("{} {}", readable(times * objective.value, 6), objective.unit);
 }
 
 std::string certificate_sentence(const Problem& problem, const SearchResult& search,
@@ -266,11 +274,12 @@ std::string looseness_sentence(const SearchResult& search) {
 }
 
 std::string objective_sentence(const SearchResult& search, const Objective& objective) {
-  return fmt::format("by {}: {} {:.6g} {} ({})\n", search.strategy, objective.name, objective.value,
-                     objective.unit,
-                     search.proved_optimal ? "proved the least in its own cost model"
-                                           : fmt::format("at least {:.6g} {} in its own cost model",
-                                                         objective.lower_bound, objective.unit));
+  return fmt::format("by {}: {} {} {} ({})\n", search.strategy, objective.name,
+                     readable(objective.value, 6), objective.unit,
+                     search.proved_optimal
+                         ? "proved the least in its own cost model"
+                         : fmt::format("at least {} {} in its own cost model",
+                                       readable(objective.lower_bound, 6), objective.unit));
 }
 
 /// The stages alone: our evaluator could not run them.
@@ -312,7 +321,7 @@ std::string own_objective_sentence(const Problem& problem, const SearchResult& s
   const bool is_time = problem.objective == ObjectiveKind::latency;
   const auto words = [&](double value) {
     return is_time ? format_duration(Duration{std::llround(value * 1e9)})
-                   : fmt::format("{:.6g} {}", value, objective.unit);
+                   : fmt::format("{} {}", readable(value, 6), objective.unit);
   };
   const std::string sentence = fmt::format("{} {}", objective.name, words(objective.value));
   if (search.lower_bound <= Duration{0}) return text + sentence + "\n";  // nothing is proved
@@ -322,16 +331,20 @@ std::string own_objective_sentence(const Problem& problem, const SearchResult& s
 }
 
 /// What was planned for, first of all.
-std::string sentence_at_risk(const Problem& problem, const Plan& plan, const Risk& risk) {
-  const Compiled compiled = compile_for(problem, plan);
+std::string sentence_at_risk(const Problem& problem, const Candidate& best, const Risk& risk) {
+  const Compiled compiled = compile_for(problem, best.plan);
   const Spreads spreads = spreads_of(risk, problem.profile, compiled);
-  return risk_sentence(interval_of(compiled, spreads, risk.level), spreads, risk.level);
+  const Duration least = shortest_step(*best.prediction, utilisation_of(problem, best));
+  return risk_sentence(within_peak(interval_of(compiled, spreads, risk.level), least), spreads,
+                       risk.level);
 }
 
 /// How far off the rate may be, where nobody planned for that.
 std::string likely_range(const Problem& problem, const Candidate& best, const Compiled& compiled) {
   const Spreads spreads = spreads_for(problem.profile, compiled.provenance);
-  return range_sentence(*best.prediction, interval_of(compiled, spreads, risk_level("p90")));
+  const Duration least = shortest_step(*best.prediction, utilisation_of(problem, best));
+  return range_sentence(*best.prediction,
+                        within_peak(interval_of(compiled, spreads, risk_level("p90")), least));
 }
 
 void print_limits(Console& console, const std::vector<Binding>& limits) {
@@ -353,6 +366,7 @@ struct Beside {
 
 Beside look_beside(Console& console, const Problem& problem, const SearchResult& search,
                    const PlanReport& report) {
+  const Progress progress(console, "looking at what limits the plan");
   const Candidate& best = search.plans.front();
   const bool for_people = !console.json() && !console.options().quiet;
   const bool wants_limits = console.json() || for_people;
@@ -382,17 +396,18 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   const Candidate& best = search.plans.front();
   const int available = device_count(problem.cluster);
   const int used = static_cast<int>(used_devices(best.plan).size());
+  const Model model = in_plan_order(problem.profile, best.plan).model;
+  console.print(plan_words(best.plan, model, console.unicode()) + "\n");
   if (!problem.excluded.empty())
     console.print(fmt::format("excluded: {}\n", device_ranges(problem.excluded)));
   if (used < available_devices(problem)) {
     console.print(fmt::format("uses {} of the cluster's {} devices{}\n", used, available,
                               reason_to_stop(problem, search, report.risk.has_value())));
   }
-  if (!best.prediction->fits) console.print("does not fit in memory\n");
-  if (report.risk) console.print(sentence_at_risk(problem, best.plan, *report.risk));
-  console.print(plan_sentence(best.plan) + "\n" + prediction_sentence(*best.prediction) + "\n");
-  console.print(beside.range + utilisation_sentence(best.plan, utilisation_of(problem, best)));
-  const Model model = in_plan_order(problem.profile, best.plan).model;
+  if (report.risk) console.print(sentence_at_risk(problem, best, *report.risk));
+  console.print(prediction_sentence(best.plan, problem.cluster, *best.prediction) + "\n");
+  console.print(beside.range +
+                utilisation_sentence(best.plan, problem.cluster, utilisation_of(problem, best)));
   console.print(plan_table(best.plan, model, *best.prediction, console.unicode()));
   console.print(beside.time);
   console.print(best.objective ? objective_sentence(search, *best.objective)
@@ -406,9 +421,11 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   console.print(targets_text(problem, beside.targets, best));
   console.print(alternatives_text(problem, beside.alternatives, best));
   print_limits(console, beside.limits);
-  if (best.objective) return;
-  console.print(certificate_sentence(problem, search, report.is_front) + "\n");
-  if (!report.is_front) console.print(looseness_sentence(search));
+  if (!best.objective) {
+    console.print(certificate_sentence(problem, search, report.is_front) + "\n");
+    if (!report.is_front) console.print(looseness_sentence(search));
+  }
+  console.print(fit_sentence(best.plan, *best.prediction));
 }
 
 ordered_json binding_json(const std::vector<Binding>& limits) {
@@ -436,16 +453,14 @@ int report_infeasible(Console& console, const Infeasible& infeasible) {
 void report_plans(Console& console, const Problem& problem, const SearchResult& search,
                   const PlanReport& report) {
   const Candidate& best = search.plans.front();
-  const bool written = console.artefact(write_plan(best.plan));
-  const bool plan_only = !written && !console.person_reads_output() && !console.json();
-  const Beside beside =
-      best.prediction && !plan_only ? look_beside(console, problem, search, report) : Beside{};
+  console.artefact(write_plan(best.plan));
+  const Beside beside = best.prediction && !console.is_silent()
+                            ? look_beside(console, problem, search, report)
+                            : Beside{};
   if (best.prediction) {
     for (const std::string& note : best.prediction->notes) console.note(note);
   }
-  if (plan_only) {
-    console.print(write_plan(best.plan));
-  } else if (best.prediction) {
+  if (best.prediction) {
     print_for_people(console, problem, search, beside, report);
   } else {
     print_unscored(console, search);
@@ -458,7 +473,8 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
     }
     if (!candidate.prediction || !console.json()) continue;
     add_risk(plans.back(), report.risk, problem.profile, compile_for(problem, candidate.plan),
-             candidate.prediction->samples_per_second,
+             {candidate.prediction->samples_per_second,
+              shortest_step(*candidate.prediction, utilisation_of(problem, candidate))},
              device_peaks(candidate.plan, *candidate.prediction));
   }
   ordered_json result{

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,12 @@
 namespace stagecraft {
 
 using nlohmann::ordered_json;
+
+namespace {
+
+constexpr double tera = 1e12;
+
+}  // namespace
 
 ordered_json nanoseconds(const std::vector<Duration>& durations) {
   ordered_json list = ordered_json::array();
@@ -254,58 +261,75 @@ std::string tensor_degrees(const Plan& plan) {
   return alike ? fmt::format("{}", degrees.front()) : fmt::format("{}", fmt::join(degrees, "-"));
 }
 
-std::string plan_sentence(const Plan& plan) {
-  std::vector<std::size_t> replicas;
-  for (const Stage& stage : plan.stages) replicas.push_back(stage.devices.size());
-  const bool replicated = *std::max_element(replicas.begin(), replicas.end()) > 1;
-  const auto counted = [](std::int64_t count, std::string_view one, std::string_view several) {
-    return fmt::format("{} {}", count, count == 1 ? one : several);
-  };
-  std::string text = counted(static_cast<std::int64_t>(plan.stages.size()), "stage", "stages");
-  const bool alike = std::equal(replicas.begin() + 1, replicas.end(), replicas.begin());
-  if (replicated && alike && replicas.size() > 4) {
-    text += fmt::format(" with {} replicas each", replicas.front());
-  } else if (replicated) {
-    text += fmt::format(" with {} replicas", fmt::join(replicas, "-"));
-  }
-  const Parallelism& parallelism = plan.parallelism;
-  const int degree = tensor_degree(plan);
-  if (degree > 1) text += fmt::format(", tensor-parallel {}", tensor_degrees(plan));
-  if (parallelism.sequence) text += ", sequence-parallel";
-  if (parallelism.context > 1) text += fmt::format(", context-parallel {}", parallelism.context);
-  if (parallelism.expert > 1) text += fmt::format(", expert-parallel {}", parallelism.expert);
-  if (parallelism.expert_tensor > 0 && degree > 1) {
-    text += fmt::format(", expert-tensor-parallel {}", parallelism.expert_tensor);
-  }
-  if (shards_gradients(plan.optimizer.sharding)) {
-    text += fmt::format(", {}", to_string(plan.optimizer.sharding));
-  }
-  if (plan.optimizer.gradient_bucket > 0) text += ", overlapped gradients";
-  if (plan.schedule.virtual_stages > 1) {
-    text += fmt::format(", {} per device", plan.schedule.virtual_stages);
-  }
-  return fmt::format("{}, {}, {} of {}", text, plan.schedule.name,
-                     counted(plan.batch.microbatches, "microbatch", "microbatches"),
-                     counted(plan.batch.microbatch, "sample", "samples"));
+namespace {
+
+/// What the devices are called one by one.
+std::string_view device_word(const Plan& plan, const Cluster& cluster) {
+  const DeviceKind& kind = kind_of(cluster, used_devices(plan).front());
+  return kind.generic || kind.name == "cpu" ? "device" : "GPU";
 }
 
-std::string prediction_sentence(const Prediction& prediction) {
-  std::string text = fmt::format("step {}, {:.4g} samples/s", format_duration(prediction.step),
-                                 prediction.samples_per_second);
-  if (prediction.tokens_per_second > 0)
-    text += fmt::format(", {:.4g} tokens/s", prediction.tokens_per_second);
+}  // namespace
+
+std::string prediction_sentence(const Plan& plan, const Cluster& cluster,
+                                const Prediction& prediction) {
+  std::string text = fmt::format("step {}, {} samples/s", format_duration(prediction.step),
+                                 readable(prediction.samples_per_second));
+  const double tokens = prediction.tokens_per_second;
+  if (tokens > 0) text += fmt::format(", {} tokens/s", readable(tokens));
+  const auto devices = static_cast<double>(used_devices(plan).size());
+  if (tokens > 0 && devices > 1) {
+    text +=
+        fmt::format(" ({} tokens/s/{})", readable(tokens / devices), device_word(plan, cluster));
+  }
   return text + fmt::format(", bubble {} ({} costs)", percent(prediction.bubble),
                             to_string(prediction.provenance));
 }
 
-std::string utilisation_sentence(const Plan& plan, const std::optional<Utilisation>& utilisation) {
+std::string utilisation_sentence(const Plan& plan, const Cluster& cluster,
+                                 const std::optional<Utilisation>& utilisation) {
   if (!utilisation) return "";
   const bool repeats = utilisation->hardware > utilisation->model;
-  const auto devices = static_cast<double>(used_devices(plan).size());
+  const double peak = utilisation->peak / static_cast<double>(used_devices(plan).size()) / tera;
   return fmt::format(
-      "MFU {}{} of {:.4g} TFLOP/s a device, dense {}\n", percent(utilisation->model),
+      "{} TFLOP/s/{}, MFU {}{} of {} TFLOP/s, dense {}\n", readable(utilisation->model * peak),
+      device_word(plan, cluster), percent(utilisation->model),
       repeats ? fmt::format(" (HFU {} with recomputation)", percent(utilisation->hardware)) : "",
-      utilisation->peak / devices / 1e12, to_string(plan.precision));
+      readable(peak), to_string(plan.precision));
+}
+
+std::string fit_sentence(const Plan& plan, const Prediction& prediction) {
+  if (prediction.fits) return "";
+  std::size_t fullest = 0;
+  const auto excess = [&](std::size_t device) {
+    const std::optional<Bytes> limit = limit_of(prediction, device);
+    return limit ? prediction.peaks[device].bytes - *limit : Bytes{0};
+  };
+  for (std::size_t device = 1; device < prediction.peaks.size(); ++device) {
+    if (excess(device) > excess(fullest)) fullest = device;
+  }
+  if (prediction.peaks.empty()) return "does not fit in memory\n";
+  return fmt::format("does not fit in memory: device {} needs {} of {}\n",
+                     lead_devices(plan)[fullest], format_bytes(prediction.peaks[fullest].bytes),
+                     format_bytes(limit_of(prediction, fullest).value_or(0)));
+}
+
+Duration shortest_step(const Prediction& prediction,
+                       const std::optional<Utilisation>& utilisation) {
+  if (!utilisation) return Duration{0};
+  const double part = std::min(1.0, std::max(utilisation->hardware, utilisation->model));
+  return Duration{std::llround(static_cast<double>(prediction.step.count()) * part)};
+}
+
+void add_rates(ordered_json& result, const Plan& plan, const Prediction& prediction,
+               const std::optional<Utilisation>& utilisation) {
+  const auto devices = static_cast<double>(used_devices(plan).size());
+  if (prediction.tokens_per_second > 0)
+    result["tokens_per_second_per_device"] = prediction.tokens_per_second / devices;
+  if (utilisation) {
+    result["tflops_per_second_per_device"] =
+        utilisation->model * utilisation->peak / devices / tera;
+  }
 }
 
 void add_utilisation(ordered_json& result, const std::optional<Utilisation>& utilisation) {

@@ -44,14 +44,23 @@ std::string plan_table(const Plan& plan, const Model& model, const Prediction& p
 std::string highest_peak(const Prediction& prediction);
 /// "4", or that of each stage: "4-2-2-2".
 std::string tensor_degrees(const Plan& plan);
-/// "4 stages × 2 replicas, 1f1b, 16 microbatches of 1": the plan in a line.
-std::string plan_sentence(const Plan& plan);
-/// "step 4.75 s, 27.6k tokens/s, bubble 27.3 %": the prediction in a line.
-std::string prediction_sentence(const Prediction& prediction);
+/// "step 4.75s, 53.9 samples/s, 78,380 tokens/s (1,225 tokens/s/GPU), bubble 27.3 % (datasheet
+/// costs)": the prediction in a line.
+std::string prediction_sentence(const Plan& plan, const Cluster& cluster,
+                                const Prediction& prediction);
 
-/// "MFU 45.2 % (HFU 58.1 % with recomputation) of 312 TFLOP/s a device, dense bf16"; nothing where
-/// it is not known.
-std::string utilisation_sentence(const Plan& plan, const std::optional<Utilisation>& utilisation);
+/// "141 TFLOP/s/GPU, MFU 45.2 % (HFU 58.1 % with recomputation) of 312 TFLOP/s, dense bf16";
+/// nothing where it is not known.
+std::string utilisation_sentence(const Plan& plan, const Cluster& cluster,
+                                 const std::optional<Utilisation>& utilisation);
+/// The last line about a plan that does not fit: the device that exceeds its memory the most; empty
+/// if it fits.
+std::string fit_sentence(const Plan& plan, const Prediction& prediction);
+/// The step at which the devices would compute at their peak all the time; 0 where it is not known.
+Duration shortest_step(const Prediction& prediction, const std::optional<Utilisation>& utilisation);
+/// tokens_per_second_per_device, tflops_per_second_per_device, as far as they are known.
+void add_rates(nlohmann::ordered_json& result, const Plan& plan, const Prediction& prediction,
+               const std::optional<Utilisation>& utilisation);
 /// mfu, hfu, peak_flops; nothing where they are not known.
 void add_utilisation(nlohmann::ordered_json& result, const std::optional<Utilisation>& utilisation);
 /// memory_limit_bytes[] of the cluster's devices that the plan uses; null where it is unlimited.
