@@ -28,8 +28,9 @@ struct Answer {
 
 // Runs a command in a folder; both streams.
 Answer answer(const fs::path& folder, const std::string& words) {
-  const std::string command =
-      "cd '" + folder.string() + "' && STAGECRAFT_PROGRESS=never '" STAGECRAFT_PROGRAM "' " + words + " 2>&1 </dev/null";
+  const std::string command = "cd '" + folder.string() +
+                              "' && STAGECRAFT_PROGRESS=never '" STAGECRAFT_PROGRAM "' " + words +
+                              " 2>&1 </dev/null";
   FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   Answer result;
