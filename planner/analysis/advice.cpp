@@ -309,7 +309,12 @@ std::string value_of(std::string_view key, const Plan& plan) {
 std::vector<std::string> keys_to_keep(const std::vector<std::string>& names) {
   std::vector<std::string> keys;
   for (const std::string& name : names) {
-    const std::string key = read_change(concat(name, "=1")).key;
+    std::string key;
+    try {
+      key = read_change(concat(name, "=1")).key;
+    } catch (const Error& error) {
+      fail_usage("--keep ", name, ": ", error.message());
+    }
     if (key.starts_with("link") || key.starts_with("device"))
       fail_usage("--keep ", name, ": no edit changes the cluster; it names what plans have: tp,pp");
     keys.push_back(key);
@@ -444,6 +449,12 @@ class Advisor {
 
   void cut(std::vector<AdvisedEdit>& edits) const {
     std::ranges::sort(edits, is_better);
+    // Other ways to the same step in as much memory tell nothing more.
+    const auto is_same = [](const AdvisedEdit& a, const AdvisedEdit& b) {
+      return a.prediction.step == b.prediction.step &&
+             fullest_device(a.prediction).peak == fullest_device(b.prediction).peak;
+    };
+    edits.erase(std::unique(edits.begin(), edits.end(), is_same), edits.end());
     if (edits.size() > question_.top) edits.resize(question_.top);
   }
 

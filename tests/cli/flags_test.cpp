@@ -130,7 +130,7 @@ const std::map<std::string, std::string> values{
 
 // Flags that rightly print nothing else, and why.
 const std::map<std::string, std::string> exceptions{
-    {"advise p.json --memory", "9GiB are more than any edit fills"},
+    {"advise p.json --depth", "no third edit makes this plan faster"},
     {"simulate p.json --draw", "a plan's timeline is drawn without it, too"},
     {"simulate p.json --trace", "writes a file"},
     {"simulate p.json --svg", "writes a file"},
