@@ -355,7 +355,10 @@ class Advisor {
     Advice advice;
     advice.now = predict(plain_.plan, plain_.profile, plain_.cluster);
     now_ = advice.now.step;
-    const std::vector<AdvisedEdit> singles = tried(Edits(plain_, question_.target).all());
+    const Edits edits(plain_, question_.target);
+    std::vector<ChangeSet> sets = edits.all();
+    std::erase_if(sets, is_balanced);
+    const std::vector<AdvisedEdit> singles = tried(sets);
     for (const AdvisedEdit& edit : singles) {
       if (is_advice(edit, advice.now)) advice.singles.push_back(edit);
     }
@@ -363,7 +366,11 @@ class Advisor {
     add_flags(advice.singles);
     advice.tried = tried_;
     if (question_.singles_found) question_.singles_found(advice);
-    std::vector<AdvisedEdit> pairs = tried(pairs_of(singles, advice.now));
+    std::vector<ChangeSet> further = pairs_of(singles, advice.now);
+    for (const ChangeSet& set : edits.all()) {
+      if (is_balanced(set)) further.push_back(set);
+    }
+    std::vector<AdvisedEdit> pairs = tried(further);
     std::ranges::sort(pairs, is_better);
     std::optional<AdvisedEdit> best = best_of(singles, pairs);
     for (const AdvisedEdit& edit : pairs) {
@@ -403,6 +410,12 @@ class Advisor {
       edits.push_back(std::move(*edit));
     }
     return edits;
+  }
+
+  /// Whether layers are moved one by one, which takes long.
+  static bool is_balanced(const ChangeSet& set) {
+    const auto layers = set.find("layers");
+    return layers != set.end() && layers->second == "balanced";
   }
 
   /// Nothing for what the plan, the schedule or the target does not allow, and what changes
@@ -549,6 +562,7 @@ class Advisor {
         ChangeSet set;
         for (const Change& change : best.changes) set[change.key] = change.value;
         for (const auto& [key, value] : next) set[key] = value;
+        if (is_balanced(next)) continue;
         if (known.insert(set).second) sets.push_back(std::move(set));
       }
       std::vector<AdvisedEdit> further = tried(sets);

@@ -53,7 +53,9 @@ struct AdviceQuestion {
 struct Advice {
   Prediction now;
   std::vector<AdvisedEdit> singles;
-  std::vector<AdvisedEdit> pairs;  ///< each better than both of its edits alone
+  /// Each better than both of its edits alone; among them layers=balanced, which is a single edit
+  /// that takes long to find.
+  std::vector<AdvisedEdit> pairs;
   /// The best edits one after another, if that is better than every row above.
   std::optional<AdvisedEdit> together;
   /// Where nothing that was tried fits: what comes closest.

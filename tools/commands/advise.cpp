@@ -238,7 +238,7 @@ int give_advice(Console& console, const CLI::App& app, const AdviseArguments& ar
   const AdvisedEdit* best = best_row(advice);
   if (best == nullptr && !advice.now.fits && !interrupt.interrupted())
     return report_nothing_fits(console, advised, advice, question.keep, result);
-  console.print(advice_table("pairs", advice.pairs, unicode));
+  console.print(advice_table("pairs, and layers moved", advice.pairs, unicode));
   if (advice.together) console.print(advice_table("all together", {*advice.together}, unicode));
   if (best == nullptr) {
     console.print(fmt::format("{} edits and pairs were tried, none of them {}\n", advice.tried,
