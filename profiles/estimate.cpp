@@ -98,9 +98,12 @@ LayerCost held_by(const LayerWork& work, const KernelSetting& setting, Precision
   cost.optimizer = work.weights * each.optimizer;
   cost.workspace = work.workspace;
   if (work.weights > 0) {
-    const Bytes traffic = 2 * cost.parameters + cost.gradients + 2 * cost.optimizer;
-    cost.update = from_seconds(static_cast<double>(traffic) /
-                               (setting.memory_bandwidth * setting.constants.update_rate));
+    const double traffic =
+        static_cast<double>(work.weights) * update_traffic(static_cast<double>(each.optimizer),
+                                                           static_cast<double>(each.gradients),
+                                                           static_cast<double>(each.weights));
+    cost.update =
+        from_seconds(traffic / (setting.memory_bandwidth * setting.constants.update_rate));
   }
   cost.provenance = Provenance::datasheet;
   return cost;

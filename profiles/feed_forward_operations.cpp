@@ -74,6 +74,16 @@ SentBytes sent_bytes(const DeviceShare& share, double active, double width) {
   return {wide, share.setting.precision == Precision::float8 ? elements : wide};
 }
 
+/// Its kernels are counted with those of the exchange.
+void add_sort(LayerBuilder& layer, std::string_view name, double bytes) {
+  for (const Pass pass : {Pass::forward, Pass::backward_input})
+    layer.add({.name = name, .pass = pass, .bytes = bytes, .launches = 0, .modules = 0});
+}
+
+std::int64_t experts_of(const DeviceShare& share) {
+  return share.transformer.experts ? share.transformer.experts->count : 0;
+}
+
 double copies_sent(const WorkSetting& setting, double active) {
   return setting.forwards_in_nodes ? active : 1;
 }
@@ -96,6 +106,9 @@ void add_dispatch(LayerBuilder& layer, double active, double width) {
     layer.message("dispatch", OperationKind::all_to_all, OperationKind::all_to_all,
                   PeerGroup::expert, sent.narrow, sent.wide, copies_sent(setting, active));
   }
+  // What came from each peer by expert is put together by expert (`sort_chunks_by_idxs`).
+  const bool sorts = setting.expert_parallel > 1 && setting.expert_parallel < experts_of(share);
+  if (sorts) add_sort(layer, "sort by experts", 2 * moved);
   if (share.expert_tensor > 1) {
     layer.message("gather of expert inputs", OperationKind::all_gather,
                   OperationKind::reduce_scatter, PeerGroup::expert_tensor, moved);
@@ -112,6 +125,8 @@ void add_combine(LayerBuilder& layer, double active, double width) {
     layer.message("sum of expert outputs", OperationKind::reduce_scatter, OperationKind::all_gather,
                   PeerGroup::expert_tensor, moved);
   }
+  const bool sorts = setting.expert_parallel > 1 && setting.expert_parallel < experts_of(share);
+  if (sorts) add_sort(layer, "sort by peers", 2 * moved);
   if (setting.expert_parallel > 1) {
     layer.message("combine", OperationKind::all_to_all, OperationKind::all_to_all,
                   PeerGroup::expert, sent.wide, sent.narrow, copies_sent(setting, active));

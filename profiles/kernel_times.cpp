@@ -10,9 +10,6 @@ namespace stagecraft {
 
 namespace {
 
-/// Of the devices that the usual constants were fitted on.
-constexpr double usual_efficiency = 0.65;
-
 double rate_of(Bandwidth bandwidth) {
   return static_cast<double>(bandwidth.bytes_per_second);
 }
@@ -59,7 +56,9 @@ double seconds_of(const CollectiveTerms& terms, const DeviceGroup& group, double
   for (int i = 0; i < group.depth; ++i) {
     const auto& term = terms.levels[static_cast<std::size_t>(i)];
     const GroupLevel& level = group.levels[static_cast<std::size_t>(i)];
-    latency += hop * term.hops;
+    const double slowness =
+        static_cast<double>(level.latency.count()) / static_cast<double>(usual_hop.count());
+    latency += hop * term.hops * slowness;
     const double rate = rate_of(term.on_rings ? level.rings : level.port) *
                         (level.is_box ? constants.inside_rate : constants.between_rate);
     const double here =
@@ -69,13 +68,34 @@ double seconds_of(const CollectiveTerms& terms, const DeviceGroup& group, double
   return latency + sending;
 }
 
+/// Products grouped by experts run on four streams (Transformer Engine's grouped linear layer), or
+/// one after the other where each is launched by itself; what is one kernel has all outputs at
+/// once.
+double outputs_at_once(const Operation& operation) {
+  constexpr double streams = 4;
+  const bool grouped = operation.batch > 1 && !operation.core_attention;
+  const double products =
+      grouped ? std::min(operation.batch, operation.launches > 1 ? 1 : streams) : operation.batch;
+  return products * operation.m * operation.n;
+}
+
+/// Rows in vain of a product grouped by experts: each expert's own end somewhere in a tile of 128,
+/// in the middle on average. They are the outputs' rows, or in the weights' gradient the depth.
+double with_last_tiles(const Operation& operation) {
+  constexpr double half_tile = 64;
+  if (operation.batch <= 1 || operation.core_attention) return 1;
+  const double rows = operation.pass == Pass::backward_weight ? operation.k : operation.m;
+  return 1 + half_tile / rows;
+}
+
 /// The part of the peak: half of the best at `product_depth`, and at `product_outputs`.
 double product_seconds(const Operation& operation, const KernelSetting& setting) {
   const KernelConstants& constants = setting.constants;
-  const double outputs = operation.batch * operation.m * operation.n;
-  const double slowdown =
-      (1 + constants.product_depth / operation.k) * (1 + constants.product_outputs / outputs);
-  const double peak = operation.narrow ? setting.peak : setting.wide_peak;
+  const double slowdown = (1 + constants.product_depth / operation.k) *
+                          (1 + constants.product_outputs / outputs_at_once(operation)) *
+                          with_last_tiles(operation);
+  const bool in_8_bits = operation.narrow && setting.peak > setting.wide_peak;
+  const double peak = in_8_bits ? setting.peak * setting.rates.float8_rate : setting.wide_peak;
   return operation.flops / (peak * constants.product_rate) * slowdown;
 }
 
@@ -96,6 +116,14 @@ struct PassSum {
   double kernels = 0;
   double messages = 0;
   double host = 0;
+  double attention = 0;  ///< of `kernels`: beside it a ring of keys and values runs
+  double ring = 0;       ///< messages of that
+
+  /// Each of a ring's n - 1 messages goes beside 1/n of the attention (Liu et al. 2023).
+  void hide_ring(int members) {
+    const double beside = attention * (members - 1) / members;
+    messages += std::max(0.0, ring - beside);
+  }
 
   /// The larger of device and host, a little more where they are close: neither is ahead all the
   /// time. Messages are sent by the host, too, and wait for the kernels before them.
@@ -118,10 +146,13 @@ KernelSetting kernel_setting(const DeviceKind& device, Precision precision) {
   }
   KernelConstants constants = device.constants.value_or(usual_constants(device.name));
   if (!device.constants) {
-    constants.product_rate *= device.efficiency / usual_efficiency;
-    constants.attention_rate *= device.efficiency / usual_efficiency;
+    // A cluster's file may say another efficiency than the kind's own.
+    const double relative = device.efficiency / usual_efficiency(device.name);
+    constants.product_rate = std::min(best_product_rate, constants.product_rate * relative);
+    constants.attention_rate *= relative;
   }
   return {.constants = constants,
+          .rates = shared_rates(device.name),
           .peak = peak,
           .wide_peak = precision == Precision::float8 ? device.flops_bf16 : peak,
           .memory_bandwidth = static_cast<double>(device.memory_bandwidth.bytes_per_second),
@@ -137,6 +168,12 @@ double collective_seconds(OperationKind kind, double bytes, const GroupPlace& pl
   const int nodes = (place.members + place.in_node - 1) / place.in_node;
   DeviceGroup group = boxes_group(nodes, place.in_node, place.inside, place.between, place.rails);
   group.members = place.members;
+  return collective_seconds(kind, bytes, group, constants);
+}
+
+double collective_seconds(OperationKind kind, double bytes, const DeviceGroup& group,
+                          const KernelConstants& constants) {
+  if (group.members <= 1) return 0;
   const Collective collective = collective_of(kind);
   // `peer_seconds` is of a round: an all-reduce goes around twice.
   const double hop = constants.peer_seconds / (collective == Collective::all_reduce ? 2 : 1);
@@ -173,7 +210,7 @@ double operation_seconds(const Operation& operation, const KernelSetting& settin
   } else if (operation.kind == OperationKind::attention) {
     seconds = std::max(seconds, attention_seconds(operation, setting));
   }
-  return seconds + constants.kernel_seconds;
+  return seconds + constants.kernel_seconds * operation.launches;
 }
 
 LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
@@ -182,9 +219,13 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
   const auto add = [&](PassSum& sum, const Operation& operation, double seconds) {
     const bool message = is_message(operation.kind);
     const bool hides =
-        setting.overlapped_messages && message && operation.group == PeerGroup::tensor;
+        message && ((setting.overlapped_messages && operation.group == PeerGroup::tensor) ||
+                    (setting.overlapped_exchanges && operation.kind == OperationKind::all_to_all));
     if (hides) seconds *= 1 - setting.constants.message_overlap;
-    (message ? sum.messages : sum.kernels) += seconds;
+    const bool core = operation.core_attention || operation.kind == OperationKind::attention;
+    if (core) sum.attention += seconds;
+    const bool ring = operation.kind == OperationKind::ring_exchange;
+    (ring ? sum.ring : message ? sum.messages : sum.kernels) += seconds;
     sum.host += host_seconds(operation, setting.constants);
     // Members wait for the last of them to come, the longer the more they are.
     if (message) {
@@ -206,6 +247,7 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
       case Pass::backward_weight: add(to_weight, operation, seconds); break;
     }
   }
+  for (PassSum* pass : {&forward, &again, &to_input}) pass->hide_ring(setting.context.members);
   // What weight gradients need is gathered while the input's gradient is computed.
   to_weight.messages = std::max(0.0, to_weight.messages - to_input.kernels);
   return {.forward = forward.seconds(),
@@ -213,6 +255,12 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
           .backward_input = to_input.seconds(),
           .backward_weight = to_weight.seconds(),
           .messages = forward.messages + again.messages + to_input.messages + to_weight.messages};
+}
+
+double update_traffic(double states, double gradient, double element) {
+  constexpr double wide = 4;
+  const double widened = gradient < wide ? gradient + wide : 0;
+  return 2 * states + wide + 3 * wide + wide + element + gradient + widened;
 }
 
 double rebuild_seconds(const LayerOperations& layer, const KernelSetting& setting) {

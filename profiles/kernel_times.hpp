@@ -21,14 +21,34 @@ struct GroupPlace {
   int rails = 8;  ///< ports of a node
 };
 
+/// What is not fitted with the constants, because few runs of one's own tell it apart from them.
+struct SharedRates {
+  /// Products in 8 bits reach so much of their own peak, as part of `product_rate`.
+  double float8_rate = 0.965;
+  /// What products lose beside sums and gathers that they hide, as part of these: both need memory
+  /// and multiprocessors.
+  double contention = 0.1;
+  /// A step grows so much with each doubling of nodes, which all wait for the slowest.
+  double straggling = 0.005;
+  bool operator==(const SharedRates&) const = default;
+};
+SharedRates shared_rates(std::string_view device);
+
+/// `DeviceKind::efficiency` that the usual constants rest on: the built-in kind's own, A100's for
+/// kinds nobody knows. Of their peak, products reach no more than `best_product_rate` on any.
+double usual_efficiency(std::string_view device);
+inline constexpr double best_product_rate = 0.95;
+
 /// A device with the constants in force, and the places of a layer's peers.
 struct KernelSetting {
   KernelConstants constants;
+  SharedRates rates;
   double peak = 1;              ///< FLOP/s of the precision
   double wide_peak = 1;         ///< of what fp8 training computes in bf16; else the same
   double memory_bandwidth = 1;  ///< bytes per second
   GroupPlace tensor, context, expert, expert_tensor;
-  bool overlapped_messages = false;  ///< tensor-parallel messages run beside the products
+  bool overlapped_messages = false;   ///< tensor-parallel messages run beside the products
+  bool overlapped_exchanges = false;  ///< tokens go to experts beside another microbatch's work
 };
 
 /// The device computing in this precision, with its own constants or, scaled to its efficiency, the
@@ -39,6 +59,17 @@ KernelSetting kernel_setting(const DeviceKind& device, Precision precision);
 /// (collectives.hpp), with the constants' latencies and rates; zero for one member.
 double collective_seconds(OperationKind kind, double bytes, const GroupPlace& place,
                           const KernelConstants& constants);
+/// The same of devices of a cluster, whose latencies count relative to `usual_hop`.
+double collective_seconds(OperationKind kind, double bytes, const DeviceGroup& group,
+                          const KernelConstants& constants);
+/// Latency of a hop over NVLink or InfiniBand in the links of built-in kinds: there it takes
+/// `peer_seconds`.
+inline constexpr Duration usual_hop{5'000};
+
+/// Bytes of memory traffic for each weight in an update: Adam reads and writes its states, and
+/// around it gradients are measured, scaled and cleared, weights copied from their masters, and
+/// narrow gradients widened, each a pass over memory. Arguments are bytes of one weight's.
+double update_traffic(double states, double gradient, double element);
 /// Seconds of one kernel or message, without the host.
 double operation_seconds(const Operation& operation, const KernelSetting& setting);
 

@@ -45,15 +45,26 @@ void LayerBuilder::linear(std::string_view name, double tokens, double outputs, 
 
 void LayerBuilder::wide_linear(std::string_view name, double tokens, double outputs,
                                double inputs) {
-  const std::size_t first = layer_.operations.size();
-  linear(name, tokens, outputs, inputs);
-  for (std::size_t i = first; i < layer_.operations.size(); ++i) {
-    layer_.operations[i].narrow = false;
-  }
+  products(name, 1, tokens, outputs, inputs, false);
 }
 
 void LayerBuilder::grouped_linear(std::string_view name, double count, double tokens,
                                   double outputs, double inputs) {
+  const bool narrow = share_.setting.precision == Precision::float8;
+  if (narrow) cast("cast of inputs", Pass::forward, tokens * inputs);
+  products(name, count, tokens, outputs, inputs, true);
+  if (narrow) cast("cast of gradients", Pass::backward_input, tokens * outputs);
+}
+
+/// Products in 8 bits read what a kernel has rounded and, for the weights' gradient, transposed
+/// (Micikevicius et al. 2022; cast_transpose of Transformer Engine): two bytes read, two of one
+/// byte written. Weights are rounded once a step.
+void LayerBuilder::cast(std::string_view name, Pass pass, double elements) {
+  add({.name = name, .pass = pass, .bytes = 4 * elements, .modules = 0});
+}
+
+void LayerBuilder::products(std::string_view name, double count, double tokens, double outputs,
+                            double inputs, bool narrow) {
   const double rows = tokens / count;
   const double moved = (tokens * (outputs + inputs) + count * outputs * inputs) * share_.element;
   const Operation product{.name = name,
@@ -64,7 +75,7 @@ void LayerBuilder::grouped_linear(std::string_view name, double count, double to
                           .k = inputs,
                           .flops = 2 * tokens * outputs * inputs,
                           .bytes = moved,
-                          .narrow = true};
+                          .narrow = narrow};
   Operation to_input = product;
   to_input.pass = Pass::backward_input;
   std::swap(to_input.n, to_input.k);

@@ -67,6 +67,10 @@ class LayerBuilder {
   LayerOperations take() { return std::move(layer_); }
 
  private:
+  void products(std::string_view name, double count, double tokens, double outputs, double inputs,
+                bool narrow);
+  void cast(std::string_view name, Pass pass, double elements);
+
   const DeviceShare& share_;
   LayerOperations layer_;
 };

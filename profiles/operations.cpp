@@ -145,6 +145,12 @@ void add_logits_and_loss(LayerBuilder& layer, double rows, std::int64_t outputs)
   if (share.setting.fused_loss) {
     layer.traffic("loss", 2 * logits * share.element, 2 * logits * share.element);
     layer.keep("logits", logits * share.element);
+  } else if (share.setting.framework == Framework::torch) {
+    // PyTorch widens the logits and has one kernel for the logarithms of softmax; in backward a
+    // gradient of zeros gets its ones, passes that kernel's, and is rounded (cross_entropy).
+    layer.traffic("loss", logits * (share.element + 3 * 4), logits * (share.element + 5 * 4));
+    layer.keep("logits in fp32", logits * 4);
+    layer.working(logits * share.element);
   } else {
     layer.traffic("loss", logits * (share.element + 9 * 4), logits * (5 * 4 + share.element));
     layer.keep("logits in fp32", logits * 4);

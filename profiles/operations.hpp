@@ -12,6 +12,12 @@
 
 namespace stagecraft {
 
+/// What runs the layers, which decides the kernels of what is not a product.
+enum class Framework {
+  megatron,  ///< Megatron-LM, NeMo, Megatron Bridge: over Transformer Engine, own loss
+  torch,     ///< PyTorch's modules and loss: FSDP, torchtitan, DeepSpeed, llm-foundry
+};
+
 /// How a layer is cut over devices, and how it is computed.
 struct WorkSetting {
   std::int64_t microbatch = 1;  ///< samples
@@ -26,6 +32,7 @@ struct WorkSetting {
   /// inside (DeepSeek-V3, section 3.2.2; DeepEP).
   bool forwards_in_nodes = false;
   Precision precision = Precision::bfloat16;
+  Framework framework = Framework::megatron;
   Recomputed recompute = Recomputed::none;
   bool fused_attention = true;  ///< scores are not written to memory (Dao et al. 2022)
   bool fused_loss = false;      ///< the loss is computed in the logits' precision, in one pass

@@ -1,6 +1,7 @@
 #include "profiles/peer_messages.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "profiles/error.hpp"
 #include "profiles/estimate.hpp"
@@ -19,15 +20,33 @@ DeviceGroup group_of(const Cluster& cluster, const PeerSpan& span) {
   return device_group(cluster, std::move(devices));
 }
 
+/// Nothing is known of a generic device: its links are taken as they are.
+std::optional<KernelConstants> constants_of(const DeviceKind& device) {
+  if (device.generic) return {};
+  return device.constants.value_or(usual_constants(device.name));
+}
+
+Collective collective_named(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::all_reduce: return Collective::all_reduce;
+    case OperationKind::reduce_scatter: return Collective::reduce_scatter;
+    case OperationKind::all_to_all: return Collective::all_to_all;
+    default: return Collective::all_gather;
+  }
+}
+
 /// The peers of one setting on one cluster.
 struct Peers {
   const Cluster& cluster;
+  std::optional<KernelConstants> constants;
   PeerSpan tensor, context, expert, expert_tensor;
   int nodes_of_token = 0;  ///< `Parallelism::expert_nodes`
   std::int64_t active = 1;
 
-  Peers(const Cluster& cluster_of, const CostSetting& setting, const Transformer& transformer)
+  Peers(const Cluster& cluster_of, const DeviceKind& device, const CostSetting& setting,
+        const Transformer& transformer)
       : cluster(cluster_of),
+        constants(constants_of(device)),
         nodes_of_token(setting.parallelism.expert_nodes),
         active(transformer.experts ? transformer.experts->active : 1) {
     const Parallelism& parallelism = setting.parallelism;
@@ -48,6 +67,13 @@ struct Peers {
     return tensor;
   }
 
+  /// With the device's constants; as the links say where nothing is known of the device.
+  Duration collective(OperationKind kind, const DeviceGroup& group, double bytes) const {
+    if (!constants)
+      return collective_time(collective_named(kind), group, static_cast<Bytes>(bytes));
+    return from_seconds(collective_seconds(kind, bytes, group, *constants));
+  }
+
   /// `attention`: of the pass, computed beside a ring.
   Duration time(const Operation& operation, Duration attention) const {
     const PeerSpan& span = of(operation.group);
@@ -57,11 +83,9 @@ struct Peers {
       case OperationKind::attention:
       case OperationKind::traffic: return Duration{0};
       case OperationKind::all_reduce:
-        return collective_time(Collective::all_reduce, group_of(cluster, span), bytes);
       case OperationKind::all_gather:
-        return collective_time(Collective::all_gather, group_of(cluster, span), bytes);
       case OperationKind::reduce_scatter:
-        return collective_time(Collective::reduce_scatter, group_of(cluster, span), bytes);
+        return collective(operation.kind, group_of(cluster, span), operation.bytes);
       case OperationKind::all_to_all: return exchange_time(span, bytes);
       case OperationKind::ring_exchange:
         return ring_exchange_time(span_link(cluster, span), span.members, bytes, attention);
@@ -73,17 +97,18 @@ struct Peers {
   /// the peer on each such node, which hands it on inside the box meanwhile (DeepSeek-V3, section
   /// 3.2.2).
   Duration exchange_time(const PeerSpan& span, Bytes bytes) const {
-    const Duration each = collective_time(Collective::all_to_all, group_of(cluster, span), bytes);
+    const auto all_to_all = [&](const PeerSpan& among, Bytes sent) {
+      return collective(OperationKind::all_to_all, group_of(cluster, among),
+                        static_cast<double>(sent));
+    };
+    const Duration each = all_to_all(span, bytes);
     const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
     const int inside = std::clamp(width / span.stride, 1, span.members);
     const int nodes = (span.members + inside - 1) / inside;
     if (nodes_of_token == 0 || nodes == 1) return each;
     const auto copies = std::min<std::int64_t>({nodes_of_token, nodes, active});
-    const Duration between =
-        collective_time(Collective::all_to_all, group_of(cluster, {nodes, inside * span.stride}),
-                        bytes * copies / active);
-    const Duration within =
-        collective_time(Collective::all_to_all, group_of(cluster, {inside, span.stride}), bytes);
+    const Duration between = all_to_all({nodes, inside * span.stride}, bytes * copies / active);
+    const Duration within = all_to_all({inside, span.stride}, bytes);
     return std::min(each, std::max(between, within));
   }
 };
@@ -195,7 +220,7 @@ std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Mo
   if (!model.transformer) fail("only the layers of transformers have peers");
   CostSetting full = setting;
   if (full.sequence == 0) full.sequence = model.sequence;
-  const Peers peers(cluster, full, *model.transformer);
+  const Peers peers(cluster, device, full, *model.transformer);
   std::vector<KnownTimes> times;
   for (std::size_t layer = 0; layer < costs.size(); ++layer) {
     const Layer& of = model.layers[layer];

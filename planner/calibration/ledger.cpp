@@ -358,6 +358,14 @@ SetResult replay_with(const MeasuredSet& set, const Calibration& calibration) {
   return with_rows(set, Claim::nothing_fitted, calibration, {});
 }
 
+SetResult replay_usual(const MeasuredSet& set) {
+  SetResult result = replay_with(set, {.constants = usual_constants(set.device)});
+  if (result.rows.empty() || set.unknowns.empty()) return result;
+  result.interval = interval_of_usual_constants;
+  result.covered = part_within(result, *result.interval);
+  return result;
+}
+
 std::vector<SetResult> replay_all(const MeasuredSet& set, std::uint64_t seed) {
   if (set.rows.empty() && set.left_out.empty()) return {};
   if (set.rows.empty() || set.unknowns.empty()) return {replay_with(set, {.constants = set.start})};

@@ -18,12 +18,14 @@ bool is_false(const std::string& text) {
 }
 
 Experts experts_of(const MegatronArguments& arguments, const Transformer& transformer) {
-  return {.count = arguments.number("num-experts", 1),
-          .active = arguments.number("moe-router-topk", 2),
-          .feed_forward = arguments.number("moe-ffn-hidden-size", transformer.feed_forward),
-          .shared_feed_forward = arguments.number("moe-shared-expert-intermediate-size", 0),
-          .dense_blocks = arguments.number("moe-dense-blocks", 0),
-          .score_bias = arguments.flag("moe-router-enable-expert-bias")};
+  return {
+      .count = arguments.number("num-experts", 1),
+      .active = arguments.number("moe-router-topk", 2),
+      .feed_forward = arguments.number("moe-ffn-hidden-size", transformer.feed_forward),
+      .shared_feed_forward = arguments.number("moe-shared-expert-intermediate-size", 0),
+      .dense_blocks = arguments.number(
+          "moe-dense-blocks", leading_dense_blocks(arguments.word("moe-layer-freq")).value_or(0)),
+      .score_bias = arguments.flag("moe-router-enable-expert-bias")};
 }
 
 /// The vocabulary, GPT-2's unless one is given, is padded to a multiple that tensor-parallel peers
@@ -97,16 +99,21 @@ Transformer transformer_of(const MegatronArguments& arguments) {
   return transformer;
 }
 
+/// By modules, only the attention's core takes time that counts: norms, activations and projections
+/// up from latents are taken as kept.
 Recomputed recompute_of(const MegatronArguments& arguments) {
   const std::string word = arguments.word("recompute-granularity");
   if (word == "full") return Recomputed::full;
-  return word == "selective" ? Recomputed::selective : Recomputed::none;
+  if (word != "selective") return Recomputed::none;
+  const std::string modules = arguments.word("recompute-modules");
+  const bool core = modules.empty() || modules.find("core_attn") != std::string::npos;
+  return core ? Recomputed::selective : Recomputed::none;
 }
 
 Precision precision_of(const MegatronArguments& arguments) {
   if (arguments.flag("fp8") || arguments.flag("fp8-format")) return Precision::float8;
-  const bool half = arguments.flag("bf16") || arguments.flag("fp16");
-  return half ? Precision::bfloat16 : Precision::float32;
+  if (arguments.flag("fp16")) return Precision::float16;
+  return arguments.flag("bf16") ? Precision::bfloat16 : Precision::float32;
 }
 
 /// Megatron's FSDP shards as its strategy says; otherwise the distributed optimizer's flag decides.
@@ -166,6 +173,32 @@ std::string MegatronArguments::word(std::string_view name) const {
   return found == values_.end() ? "" : found->second.text;
 }
 
+std::optional<std::int64_t> leading_dense_blocks(std::string_view frequency) {
+  if (frequency.empty() || frequency == "1") return 0;
+  if (frequency.find('[') == std::string_view::npos) return {};
+  // Digits in brackets are blocks, a number behind a star repeats the bracket's.
+  std::string blocks, bracket;
+  for (std::size_t at = 0; at < frequency.size(); ++at) {
+    const char c = frequency[at];
+    if (c == '[') bracket.clear();
+    if (c == '0' || c == '1') bracket += c;
+    if (c != ']') continue;
+    std::size_t times = 1;
+    if (at + 1 < frequency.size() && frequency[at + 1] == '*') {
+      times = 0;
+      for (at += 2; at < frequency.size() && frequency[at] >= '0' && frequency[at] <= '9'; ++at)
+        times = std::min<std::size_t>(10'000,
+                                      times * 10 + static_cast<std::size_t>(frequency[at] - '0'));
+      --at;
+    }
+    for (std::size_t i = 0; i < times; ++i) blocks += bracket;
+    bracket.clear();
+  }
+  const std::size_t first = std::min(blocks.find('1'), blocks.size());
+  if (blocks.find('0', first) != std::string::npos) return {};
+  return static_cast<std::int64_t>(first);
+}
+
 Recipe recipe_of(const MegatronArguments& arguments) {
   Recipe recipe;
   recipe.transformer = transformer_of(arguments);
@@ -198,6 +231,7 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   recipe.loss_copies = fused && !recipe.work.fused_loss;
   recipe.work.grouped_experts = arguments.flag("moe-grouped-gemm");
   recipe.work.forwards_in_nodes = arguments.word("moe-token-dispatcher-type") == "flex";
+  recipe.overlapped_exchanges = arguments.flag("overlap-moe-expert-parallel-comm");
   recipe.work.expert_tensor_parallel = arguments.small("expert-tensor-parallel-size", 0);
   return recipe;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -40,6 +41,10 @@ class MegatronArguments {
 /// What the arguments train, on how many devices they are spread: all of the recipe but the device,
 /// replicas and microbatches.
 Recipe recipe_of(const MegatronArguments& arguments);
+
+/// Of `--moe-layer-freq`: how many blocks come before those with experts, in "1" and nothing none,
+/// in "([0]*3+[1]*58)" and "[0, 0, 0, 1, 1]" three; nothing where both kinds take turns.
+std::optional<std::int64_t> leading_dense_blocks(std::string_view frequency);
 
 /// Sets the replicas and microbatches of a step on `world` devices; false if the degrees and the
 /// batch do not divide the devices, or if there are more stages than blocks.

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,13 @@
 
 namespace stagecraft {
 
+/// Inside a node, and of one of its network ports.
+struct RecipeLinks {
+  Link inside, between;
+  int rails = 1;
+  bool operator==(const RecipeLinks&) const = default;
+};
+
 /// `work` holds the degrees of the layers' own parallelism; the world is pipeline x data x tensor x
 /// context devices, tensor fastest, pipeline slowest (Megatron-LM's order).
 struct Recipe {
@@ -19,6 +27,8 @@ struct Recipe {
   int blocks = 1;
   std::string device = "a100-80gb";
   int devices_per_node = 8;
+  /// Links of the cluster where the run says them; else those usual of the device kind.
+  std::optional<RecipeLinks> links;
   int pipeline = 1;
   int virtual_stages = 1;
   int data = 1;
@@ -36,6 +46,8 @@ struct Recipe {
   /// goes forward.
   bool overlapped_parameters = false;
   bool overlapped_messages = false;  ///< of tensor-parallel peers, with the products
+  /// Between experts, with another microbatch's work (--overlap-moe-expert-parallel-comm).
+  bool overlapped_exchanges = false;
   /// Between stages, with other chunks' work; while the pipeline fills there is none.
   bool overlapped_transfers = false;
   bool scatter_gather = false;  ///< tensor-parallel peers each send a part to the next stage
@@ -73,6 +85,7 @@ struct StepSeconds {
   double gradients = 0;  ///< sums and collections over replicas that nothing hides
   double update = 0;
   double other = 0;
+  double waits = 0;  ///< for the slowest node
 };
 /// `factor` corrects the time of the blocks, where it is known from measurements.
 StepSeconds step_seconds(const Recipe& recipe, const KernelConstants& constants, double factor = 1);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
 #include <cstdint>
 
 #include "planner/calibration/recipe.hpp"
@@ -25,9 +26,19 @@ GroupPlace place_of(int members, int stride, int node, const KindLinks& links) {
           .rails = links.rails};
 }
 
+KindLinks links_of(const Recipe& recipe) {
+  KindLinks links = builtin_links(recipe.device);
+  if (recipe.links) {
+    links.inside = recipe.links->inside;
+    links.between = recipe.links->between;
+    links.rails = recipe.links->rails;
+  }
+  return links;
+}
+
 KernelSetting setting_of(const Recipe& recipe, const KernelConstants& constants) {
   const DeviceKind kind = builtin_device_kind(recipe.device);
-  const KindLinks links = builtin_links(recipe.device);
+  const KindLinks links = links_of(recipe);
   const WorkSetting& work = recipe.work;
   const int node = recipe.devices_per_node;
   const int tensor = work.tensor_parallel;
@@ -39,6 +50,7 @@ KernelSetting setting_of(const Recipe& recipe, const KernelConstants& constants)
   setting.expert = place_of(work.expert_parallel, expert_tensor, node, links);
   setting.expert_tensor = place_of(expert_tensor, 1, node, links);
   setting.overlapped_messages = recipe.overlapped_messages;
+  setting.overlapped_exchanges = recipe.overlapped_exchanges;
   return setting;
 }
 
@@ -153,6 +165,13 @@ double over_replicas(OperationKind kind, double bytes_per_weight, const Recipe& 
   return seconds;
 }
 
+/// Of messages that have so much work beside them: what is longer than that, and what the work
+/// loses to what is hidden, since both need memory and multiprocessors.
+double exposed(double seconds, double work, const KernelSetting& setting) {
+  const double hidden = std::min(seconds, work);
+  return seconds - hidden + setting.rates.contention * hidden;
+}
+
 /// How many microbatches' passes a stage's messages to its replicas run beside: those of a chunk
 /// start with its own last backward (collect for its own first forward), and before the next
 /// chunk's turn each microbatch of a group, of as many as there are stages, passes the chunk
@@ -175,7 +194,7 @@ double gradient_seconds(const Recipe& recipe, const StageWork& stage,
                             : 0.0;
   const double seconds =
       over_replicas(kind, static_cast<double>(recipe.work.gradient_bytes), recipe, stage, setting);
-  return std::max(0.0, seconds - hidden);
+  return exposed(seconds, hidden, setting);
 }
 
 /// After a sharded update each replica collects the others' weights, in the precision of training;
@@ -191,7 +210,7 @@ double collection_seconds(const Recipe& recipe, const StageWork& stage,
                             : 0.0;
   const auto element = static_cast<double>(element_bytes(recipe.work.precision));
   const double seconds = over_replicas(OperationKind::all_gather, element, recipe, stage, setting);
-  return std::max(0.0, seconds - hidden);
+  return exposed(seconds, hidden, setting);
 }
 
 /// What ZeRO-2 and 3 add to each microbatch (Rajbhandari et al. 2020, section 7): its gradients are
@@ -207,21 +226,17 @@ double shard_seconds(const Recipe& recipe, const StageWork& stage, const KernelS
     seconds += 2 * over_replicas(OperationKind::all_gather, element, recipe, stage, setting);
   const double hidden =
       recipe.overlapped_gradients ? setting.constants.overlap * stage.seconds : 0.0;
-  return std::max(0.0, seconds - hidden);
+  return exposed(seconds, hidden, setting);
 }
 
-/// Adam reads and writes its states; around it gradients are measured, scaled and cleared, weights
-/// copied from their masters, and fp16's gradients widened: each a pass over memory.
+/// See `update_traffic`.
 double update_seconds(const Recipe& recipe, const StageWork& stage, const KernelSetting& setting) {
   const double replicas = static_cast<double>(recipe.data) * recipe.work.context_parallel;
   const double shared =
       recipe.sharded_optimizer ? std::max(1.0, replicas / recipe.optimizer_instances) : 1.0;
-  constexpr double wide = 4;
-  const auto element = static_cast<double>(element_bytes(recipe.work.precision));
-  const auto gradient = static_cast<double>(recipe.work.gradient_bytes);
-  const double widened = gradient < wide ? gradient + wide : 0;
   const double bytes =
-      2.0 * recipe.optimizer_bytes + wide + 3 * wide + wide + element + gradient + widened;
+      update_traffic(recipe.optimizer_bytes, static_cast<double>(recipe.work.gradient_bytes),
+                     static_cast<double>(element_bytes(recipe.work.precision)));
   return stage.weights / shared * bytes /
          (setting.memory_bandwidth * setting.constants.update_rate);
 }
@@ -273,6 +288,17 @@ std::vector<int> stage_blocks(const Recipe& recipe) {
   return blocks;
 }
 
+namespace {
+
+/// Of a step, what waiting for the slowest of all nodes adds: the largest of n noisy times grows
+/// with the logarithm of n.
+double straggling(const Recipe& recipe) {
+  const double nodes = static_cast<double>(device_count(recipe)) / recipe.devices_per_node;
+  return nodes > 1 ? shared_rates(recipe.device).straggling * std::log2(nodes) : 0.0;
+}
+
+}  // namespace
+
 StepSeconds step_seconds(const Recipe& recipe, const KernelConstants& constants, double factor) {
   validate(recipe);
   const KernelSetting setting = setting_of(recipe, constants);
@@ -302,6 +328,8 @@ StepSeconds step_seconds(const Recipe& recipe, const KernelConstants& constants,
   result.other = constants.step_seconds;
   result.step = result.work + result.fill + result.transfers + result.gradients + result.update +
                 result.other;
+  result.waits = result.step * straggling(recipe);
+  result.step += result.waits;
   return result;
 }
 

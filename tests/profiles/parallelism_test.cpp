@@ -4,6 +4,7 @@
 
 #include "profiles/devices.hpp"
 #include "profiles/estimate.hpp"
+#include "profiles/kernel_times.hpp"
 #include "profiles/peer_messages.hpp"
 #include "tests/catch.hpp"
 
@@ -72,10 +73,12 @@ TEST_CASE("sequence parallelism sends what all-reduces do, in two halves") {
   const auto spread_alone = layer_of("gpt3-175b", 1, setting_of(8, {.sequence = true}, 2048));
   constexpr Bytes bytes = 2048LL * 12288 * 2;
   const DeviceGroup node = span_group(two_levels(4), {.members = 8});
-  CHECK(plain.forward - alone.forward == 2 * collective_time(Collective::all_reduce, node, bytes));
+  const auto takes = [&](OperationKind kind) {
+    return from_seconds(collective_seconds(kind, bytes, node, usual_constants("h100")));
+  };
+  CHECK(plain.forward - alone.forward == 2 * takes(OperationKind::all_reduce));
   CHECK(spread.forward - spread_alone.forward ==
-        2 * collective_time(Collective::all_gather, node, bytes) +
-            2 * collective_time(Collective::reduce_scatter, node, bytes));
+        2 * takes(OperationKind::all_gather) + 2 * takes(OperationKind::reduce_scatter));
   // What norms and sums move is divided, so no pass takes longer.
   CHECK(spread.forward < plain.forward);
   CHECK(spread.backward() < plain.backward());
@@ -136,9 +139,10 @@ TEST_CASE("the busiest device's experts take their load's share longer") {
   CHECK(busy.saved > even.saved);
   CHECK(busy.parameters == even.parameters);
   // Dispatch and combine: two experts for each token, of 4096 numbers of two bytes.
+  const DeviceGroup node = span_group(two_levels(4), {.members = 8});
   CHECK(even.forward - alone.forward ==
-        2 * collective_time(Collective::all_to_all, span_group(two_levels(4), {.members = 8}),
-                            4096LL * 2 * 4096 * 2));
+        2 * from_seconds(collective_seconds(OperationKind::all_to_all, 4096LL * 2 * 4096 * 2, node,
+                                            usual_constants("h100"))));
 }
 
 TEST_CASE("costs of different degrees are different settings") {

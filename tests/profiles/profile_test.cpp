@@ -209,10 +209,11 @@ TEST_CASE("a transformer's layers take what their operations take") {
   CHECK(costs[1].forward <= from_seconds(1.01 * kernels));  // the host is ahead
   CHECK(costs[1].backward() > 1.9 * costs[1].forward);
   CHECK(costs[0].backward_input == 0ns);  // nobody asks for the gradient of a token's number
-  const Bytes traffic = 2 * costs[1].parameters + costs[1].gradients + 2 * costs[1].optimizer;
+  // States of 12 bytes read and written; gradients measured, scaled and cleared, masters read and
+  // copied to weights of 2 bytes, gradients of 4 read.
+  const double traffic = static_cast<double>(costs[1].parameters) / 2 * (24 + 5 * 4 + 2 + 4);
   CHECK(costs[1].update ==
-        from_seconds(static_cast<double>(traffic) /
-                     (setting.memory_bandwidth * setting.constants.update_rate)));
+        from_seconds(traffic / (setting.memory_bandwidth * setting.constants.update_rate)));
 }
 
 TEST_CASE("a device's efficiency, or constants of its own, change what layers take") {
@@ -228,7 +229,7 @@ TEST_CASE("a device's efficiency, or constants of its own, change what layers ta
   device.constants = usual_constants("h100");
   const LayerCost fitted = estimate_costs(model, device, setting)[1];
   CHECK(fitted.provenance == Provenance::fitted);
-  CHECK(fitted.forward < usual.forward);  // 0.88 of the peak, not 0.88 x 0.6 / 0.65
+  CHECK(fitted.forward == usual.forward);  // they say the rates, whatever the efficiency
   device.constants->kernel_seconds = 1e-4;
   CHECK(estimate_costs(model, device, setting)[1].forward > fitted.forward + 500us);
 }

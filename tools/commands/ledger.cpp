@@ -20,6 +20,7 @@ struct LedgerArguments {
   RunFileOptions runs;
   std::vector<std::string> sets;
   std::string constants;
+  bool shipped = false;
   std::string plot;
 };
 
@@ -141,6 +142,10 @@ std::vector<SetResult> results_of(const MeasuredFiles& files, const LedgerArgume
   }
   std::vector<SetResult> results;
   for (const MeasuredSet& set : files.sets) {
+    if (arguments.shipped) {
+      results.push_back(replay_usual(set));
+      continue;
+    }
     if (arguments.constants.empty()) {
       for (SetResult& result : replay_all(set, console.options().seed))
         results.push_back(std::move(result));
@@ -191,6 +196,9 @@ Action declare_ledger(CLI::App& app) {
   app.add_option("--constants", arguments->constants,
                  "File with constants from `stagecraft calibrate`, instead of fitting them")
       ->type_name("FILE");
+  app.add_flag("--shipped", arguments->shipped,
+               "Predict with the constants that plans use where nothing was measured; fit nothing")
+      ->excludes("--constants");
   app.add_option("--plot", arguments->plot, "Write a plot (SVG) of predicted over measured to FILE")
       ->type_name("FILE");
   return [arguments](Console& console) { return keep(console, *arguments); };

@@ -56,6 +56,24 @@ void read_model_cell(RunDraft& draft, const Cell& cell) {
   draft.sequence = model.sequence;
 }
 
+/// Nodes, their size and links, as the cluster has them; of several levels between nodes the
+/// slowest, over its oversubscription.
+void take_links(Recipe& recipe, const Cluster& cluster) {
+  if (cluster.levels.empty()) return;
+  const Level& node = cluster.levels.back();
+  RecipeLinks links{.inside = node.link, .between = {}, .rails = cluster.levels.front().rails};
+  for (std::size_t i = 0; i + 1 < cluster.levels.size(); ++i) {
+    Link outer = cluster.levels[i].link;
+    const double over = cluster.levels[i].oversubscription;
+    if (over > 1 && !outer.collective.is_unlimited())
+      outer.collective.bytes_per_second =
+          static_cast<std::int64_t>(static_cast<double>(outer.collective.bytes_per_second) / over);
+    links.between = slower(links.between, outer);
+  }
+  recipe.devices_per_node = node.count;
+  recipe.links = links;
+}
+
 void read_cluster_cell(RunDraft& draft, const Cell& cell) {
   const Cluster cluster = [&] {
     try {
@@ -67,7 +85,7 @@ void read_cluster_cell(RunDraft& draft, const Cell& cell) {
   if (cluster.kinds.size() != 1) cell.fail("expected devices of one kind, found " + cell.text);
   draft.device = Cell{cluster.kinds.front().name, cell.place, {}};
   draft.devices = Cell{std::to_string(device_count(cluster)), cell.place, {}};
-  if (!cluster.levels.empty()) draft.run.recipe.devices_per_node = cluster.levels.back().count;
+  take_links(draft.run.recipe, cluster);
 }
 
 /// The closed form is that of flushed pipelines.
@@ -104,6 +122,51 @@ void read_recompute_cell(RunDraft& draft, const Cell& cell) {
 void read_precision_cell(RunDraft& draft, const Cell& cell) {
   draft.run.recipe.work.precision =
       quantity_in(cell, [](const std::string& text) { return read_precision(text); });
+}
+
+void read_framework_cell(RunDraft& draft, const Cell& cell) {
+  struct Word {
+    std::string_view name;
+    Framework framework;
+  };
+  constexpr std::array words{Word{"megatron", Framework::megatron},
+                             Word{"nemo", Framework::megatron},
+                             Word{"megatron-bridge", Framework::megatron},
+                             Word{"torch", Framework::torch},
+                             Word{"fsdp", Framework::torch},
+                             Word{"torchtitan", Framework::torch},
+                             Word{"deepspeed", Framework::torch},
+                             Word{"llm-foundry", Framework::torch}};
+  std::vector<std::string> names;
+  for (const auto& [name, framework] : words) {
+    names.emplace_back(name);
+    if (cell.text != name) continue;
+    draft.run.recipe.work.framework = framework;
+    draft.framework_said = true;
+    return;
+  }
+  cell.fail(concat("expected one of ", join_words(names), ", found \"", cell.text, "\""));
+}
+
+/// DeepEP and HybridEP send a token to each other node once.
+void read_dispatcher_cell(RunDraft& draft, const Cell& cell) {
+  for (const std::string_view plain : {"alltoall", "all-to-all"}) {
+    if (cell.text == plain) return;
+  }
+  for (const std::string_view forwarding : {"deepep", "hybridep", "flex"}) {
+    if (cell.text != forwarding) continue;
+    draft.run.recipe.work.forwards_in_nodes = true;
+    return;
+  }
+  cell.fail(concat("expected alltoall, deepep or hybridep, found \"", cell.text, "\""));
+}
+
+void read_load_cell(RunDraft& draft, const Cell& cell) {
+  const std::optional<double> load = number_after(cell.text, "");
+  if (!load || *load < 1 || *load > 1000)
+    cell.fail(concat("expected the busiest device's tokens over the mean, from 1 on, found \"",
+                     cell.text, "\""));
+  draft.run.recipe.work.expert_load = *load;
 }
 
 void read_time_cell(RunDraft& draft, const Cell& cell) {
@@ -165,6 +228,35 @@ constexpr std::array columns{
     RunColumn{"overlapped_parameters",
               {"overlap_parameters", "overlap_param_gather"},
               [](RunDraft& d, const Cell& c) { d.run.recipe.overlapped_parameters = flag_in(c); }},
+    RunColumn{"overlapped_messages",
+              {"overlap_messages", "tp_comm_overlap"},
+              [](RunDraft& d, const Cell& c) {
+                d.run.recipe.overlapped_messages = flag_in(c);
+                d.messages_said = true;
+              }},
+    RunColumn{"overlapped_transfers",
+              {"overlap_transfers", "overlap_p2p"},
+              [](RunDraft& d, const Cell& c) {
+                d.run.recipe.overlapped_transfers = flag_in(c);
+                d.transfers_said = true;
+              }},
+    RunColumn{"overlapped_exchanges",
+              {"overlap_exchanges", "overlap_moe_expert_parallel_comm"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.overlapped_exchanges = flag_in(c); }},
+    RunColumn{"expert_tensor",
+              {"expert_tensor_parallel", "etp"},
+              [](RunDraft& d, const Cell& c) {
+                d.run.recipe.work.expert_tensor_parallel = number_in(c);
+              }},
+    RunColumn{"dispatcher", {"moe_dispatcher", "token_dispatcher"}, read_dispatcher_cell},
+    RunColumn{"expert_load", {"load_imbalance"}, read_load_cell},
+    RunColumn{"optimizer_instances",
+              {"num_distributed_optimizer_instances"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.optimizer_instances = number_in(c); }},
+    RunColumn{"framework", {}, read_framework_cell},
+    RunColumn{"fused_loss",
+              {"fused_cross_entropy"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.work.fused_loss = flag_in(c); }},
     RunColumn{"unfused_attention",
               {},
               [](RunDraft& d, const Cell& c) { d.run.recipe.work.fused_attention = !flag_in(c); }},

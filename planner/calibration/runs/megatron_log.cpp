@@ -91,8 +91,6 @@ std::string reason_against(const MegatronArguments& arguments) {
   };
   constexpr std::array reasons{
       Reason{"fp4", "how fast devices compute in FP4 is not known"},
-      Reason{"multi-latent-attention", "its latent attention is not described by the arguments"},
-      Reason{"mtp-num-layers", "it predicts several tokens"},
       Reason{"pipeline-model-parallel-layout", "it has a layout of its own"},
       Reason{"hybrid-layer-pattern", "its layers are not all transformers"},
       Reason{"hybrid-override-pattern", "its layers are not all transformers"},
@@ -106,8 +104,14 @@ std::string reason_against(const MegatronArguments& arguments) {
   if (arguments.word("recompute-method") == "block")
     return "it recomputes some of each stage's layers";
   if (arguments.has("num-experts") && arguments.has("moe-layer-freq") &&
-      arguments.word("moe-layer-freq") != "1")
-    return "some of its layers have experts (moe_layer_freq)";
+      !leading_dense_blocks(arguments.word("moe-layer-freq")))
+    return "layers with experts and without take turns (moe_layer_freq)";
+  const std::string modules = arguments.word("recompute-modules");
+  for (const std::string_view costly : {"'mlp'", "'moe'", "'shared_experts'"}) {
+    if (arguments.word("recompute-granularity") == "selective" &&
+        modules.find(costly) != std::string::npos)
+      return concat("it recomputes some modules of each layer (", modules, ")");
+  }
   return "";
 }
 
@@ -156,6 +160,8 @@ std::vector<MeasuredRun> read_megatron_log(std::string_view content, const std::
   run.recipe = recipe_of(arguments);
   refine(run.recipe, arguments);
   run.recipe.device = device_of_run(log.device, options, file);
+  // NVLink joins the hosts of a rack.
+  run.recipe.devices_per_node = builtin_links(run.recipe.device).box;
   run.model = concat("hidden ", run.recipe.transformer.hidden, " x ", run.recipe.blocks);
   run.left_out = reason_against(arguments);
   if (run.left_out.empty()) run.left_out = reason_against_precision(run.recipe);
@@ -177,7 +183,9 @@ std::vector<MeasuredRun> read_megatron_log(std::string_view content, const std::
     run.memory_stage = std::min(run.recipe.pipeline - 1,
                                 log.memory_rank / std::max(1, world / run.recipe.pipeline));
   }
-  run.assumptions = {"nodes of eight devices; Adam with master weights"};
+  const int node = run.recipe.devices_per_node;
+  run.assumptions = {concat("nodes of ", node == 8 ? "eight" : std::to_string(node),
+                            " devices; Adam with master weights")};
   return {run};
 }
 

@@ -56,6 +56,27 @@ std::vector<ColumnHeading> headings_of(const std::vector<Cell>& cells) {
   return headings;
 }
 
+/// What tables seldom say: a run whose gradients and gathers overlap has a framework that overlaps
+/// what it can, and whole weights sharded over replicas are FSDP's.
+void assume(RunDraft& draft) {
+  MeasuredRun& run = draft.run;
+  Recipe& recipe = run.recipe;
+  const bool overlaps = recipe.overlapped_gradients && recipe.overlapped_parameters;
+  if (!draft.framework_said && recipe.sharded_parameters) {
+    recipe.work.framework = Framework::torch;
+    run.assumptions.emplace_back("zero3 without a column framework is PyTorch's FSDP");
+  }
+  if (!draft.messages_said && overlaps && recipe.work.sequence_parallel &&
+      recipe.work.tensor_parallel > 1) {
+    recipe.overlapped_messages = true;
+    run.assumptions.emplace_back(
+        "tensor-parallel messages overlap where sequences are parallel and gradients and gathers "
+        "overlap, unless a column overlapped_messages says it");
+  }
+  if (!draft.transfers_said && overlaps && recipe.virtual_stages > 1)
+    recipe.overlapped_transfers = true;
+}
+
 /// Sets the replicas and microbatches; a run of which they cannot be true is refused.
 void settle(RunDraft& draft, const Cell& row, const RunFileOptions& options) {
   Recipe& recipe = draft.run.recipe;
@@ -80,6 +101,7 @@ void settle(RunDraft& draft, const Cell& row, const RunFileOptions& options) {
         concat("expected a multiple of microbatch x replicas = ", recipe.work.microbatch, " x ",
                recipe.data, ", found ", draft.global_batch->text));
   recipe.microbatches = number_in(*draft.global_batch) / at_once;
+  assume(draft);
   if (draft.run.label.empty())
     draft.run.label = concat(draft.run.model, ", ", configuration_of(recipe));
 }
@@ -136,6 +158,16 @@ MeasuredRun run_of(const std::vector<ColumnHeading>& headings, const std::vector
   return draft.run;
 }
 
+/// "runs.csv:4:11: expected a multiple of 8 devices, found 7"
+std::string reason_of(const Error& error) {
+  std::string text;
+  if (error.place()) {
+    const SourcePlace& place = *error.place();
+    text = concat(place.file, ":", place.line, ":", place.column, ": ");
+  }
+  return text + error.message();
+}
+
 }  // namespace
 
 bool is_run_table(std::string_view content) {
@@ -158,11 +190,27 @@ std::vector<MeasuredRun> read_run_table(std::string_view content, const std::str
   const char separator = separator_of(lines.front().text);
   const auto cells = [&](const TextLine& line) { return cells_of(line, separator, file); };
   const std::vector<ColumnHeading> headings = headings_of(cells(lines.front()));
-  std::vector<MeasuredRun> runs;
-  for (std::size_t i = 1; i < lines.size(); ++i)
-    runs.push_back(run_of(headings, cells(lines[i]), options));
+  std::vector<MeasuredRun> runs, wrong;
+  std::optional<Error> first;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    try {
+      runs.push_back(run_of(headings, cells(lines[i]), options));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::input) throw;
+      if (!first) first = error;
+      MeasuredRun& run = wrong.emplace_back();
+      run.label = concat("line ", lines[i].number);
+      run.left_out = reason_of(error);
+    }
+  }
+  // Where nothing can be read, the first mistake is told as one.
+  if (runs.empty() && first) throw Error(*first);
   if (runs.empty())
     throw Error(ErrorKind::input, "the table has a header and no rows", SourcePlace{file, 1, 1});
+  for (MeasuredRun& run : wrong) {
+    run.recipe.device = runs.front().recipe.device;
+    runs.push_back(std::move(run));
+  }
   return runs;
 }
 

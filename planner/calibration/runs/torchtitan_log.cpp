@@ -176,6 +176,7 @@ Recipe read_recipe(std::string_view content, const Mesh& mesh, const std::string
   recipe.sharded_optimizer = shards;
   recipe.sharded_gradients = recipe.sharded_parameters = shards && mesh.pipeline == 1;
   recipe.overlapped_gradients = recipe.overlapped_parameters = true;
+  recipe.work.framework = Framework::torch;
   // The fp32 weights are what is sharded: there is no half as precise copy of them besides.
   if (shards) recipe.optimizer_bytes = 10;
   if (content.find("Applied full activation checkpointing") != std::string_view::npos)
@@ -220,6 +221,7 @@ std::vector<MeasuredRun> read_torchtitan_log(std::string_view coloured, const st
   run.left_out = reason_against(content, mesh);
   run.recipe = read_recipe(content, mesh, file);
   run.recipe.device = device_of_run(device_kind_in(line_with(content, "capacity:")), options, file);
+  run.recipe.devices_per_node = builtin_links(run.recipe.device).box;
   if (run.left_out.empty()) run.left_out = reason_against_precision(run.recipe);
   run.model = concat("hidden ", run.recipe.transformer.hidden, " x ", run.recipe.blocks);
   run.label = concat(run.model, ", ", configuration_of(run.recipe));
@@ -227,7 +229,8 @@ std::vector<MeasuredRun> read_torchtitan_log(std::string_view coloured, const st
   run.memory_is_modelled = run.recipe.work.recompute != Recomputed::selective;
   read_steps(run, content, file);
   run.assumptions = {
-      "nodes of eight devices; selective checkpointing counts as attention recomputed"};
+      "nodes of as many devices as usual of their kind; selective checkpointing counts as "
+      "attention recomputed"};
   return {run};
 }
 

@@ -25,16 +25,6 @@ constexpr std::array megatron_ci_unknowns{"product_rate",      "memory_rate",   
 /// A module's work of the host, in kernels: as the ledger fits it on a quarter of this set.
 constexpr std::string_view of_modules = "megatron-ci-a100-80gb";
 constexpr double launches_fitted = 7;
-/// What the ledger fits on other published sets, for models whose products are large: Megatron-LM's
-/// of 2021 on A100 (megatron-sc21), Megatron Core's table on H100 (megatron-core-h100), SimuMax's
-/// on B200. Nothing is fitted on the large models here.
-struct FittedElsewhere {
-  std::string_view device;
-  double product_rate, attention_rate, memory_rate;
-};
-constexpr std::array fitted_elsewhere{FittedElsewhere{"a100-80gb", 0.752, 0.55, 0.7},
-                                      FittedElsewhere{"h100", 0.575, 0.55, 0.7},
-                                      FittedElsewhere{"gb200", 0.479, 0.408, 0.265}};
 constexpr int usual_world = 8;
 constexpr std::string_view of_large = "megatron-ci-7b-and-more";
 constexpr std::int64_t large = 7'000'000'000;
@@ -150,17 +140,12 @@ std::string set_name(const std::string& name, const std::string& device,
                 machines.ends_with("_2nd") ? "-resumed" : "");
 }
 
-/// A step by the device's own rates and network: the constants given say all others.
-std::function<double(const KernelConstants&, double)> predicted_elsewhere(const Recipe& recipe) {
-  return [recipe](KernelConstants constants, double factor) {
-    for (const FittedElsewhere& known : fitted_elsewhere) {
-      if (known.device != recipe.device) continue;
-      constants.product_rate = known.product_rate;
-      constants.attention_rate = known.attention_rate;
-      constants.memory_rate = known.memory_rate;
-      constants.between_rate = usual_constants(known.device).between_rate;
-    }
-    return step_seconds(recipe, constants, factor).step;
+/// A step by the device's own constants: those given are of the set's.
+std::function<double(const KernelConstants&, double)> predicted_by_device(
+    const Recipe& recipe, const std::string& of_set) {
+  return [recipe, of_set](const KernelConstants& constants, double factor) {
+    const bool own = recipe.device == of_set;
+    return step_seconds(recipe, own ? constants : usual_constants(recipe.device), factor).step;
   };
 }
 
@@ -185,8 +170,7 @@ MeasuredSet& set_named(std::map<std::string, MeasuredSet>& sets, const std::stri
   if (name == of_large) {
     set.device = "h100";
     set.assumptions = {
-        "rates of A100 as fitted on Megatron-LM's table of 2021, of H100 on Megatron Core's, of "
-        "GB200 on SimuMax's B200; nothing is fitted here",
+        "each device's usual constants; nothing is fitted here",
         "numbers of devices inferred from what runs hold between steps, so that this part of the "
         "memory is known beforehand; the last stage's memory"};
   } else {
@@ -217,7 +201,7 @@ void add(std::map<std::string, MeasuredSet>& sets, const Json& row, const std::s
         MeasuredSet& set =
             set_named(sets, is_large ? std::string(of_large) : of_device, device, source);
         set.rows.push_back(row_of(row, recipe));
-        if (is_large) set.rows.back().predict = predicted_elsewhere(recipe);
+        if (is_large) set.rows.back().predict = predicted_by_device(recipe, set.device);
         return;
       }
       reason = even ? "degrees and batch do not divide the devices" : "it has a layout of its own";

@@ -1,6 +1,7 @@
 #include "planner/calibration/measured_runs.hpp"
 
 #include "planner/calibration/ledger.hpp"
+#include "planner/calibration/megatron_arguments.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -24,6 +25,15 @@ std::vector<MeasuredRun> runs_of(std::string_view content, const RunFileOptions&
 std::string complaint_of(std::string text, const std::string& from, const std::string& to) {
   text.replace(text.find(from), from.size(), to);
   return message_of([&] { runs_of(text); });
+}
+
+/// Why a row of the table, changed so, is left out while the others are read.
+std::string reason_of(std::string text, const std::string& from, const std::string& to) {
+  text.replace(text.find(from), from.size(), to);
+  const std::vector<MeasuredRun> runs = runs_of(text);
+  REQUIRE(runs.size() == 2);
+  CHECK(runs.front().left_out.empty());
+  return runs.back().left_out;
 }
 
 /// An argument as Megatron-LM dumps it.
@@ -129,18 +139,82 @@ TEST_CASE("what a table has wrong is said with its place") {
   const std::string text(table);
   CHECK(complaint_of(text, "cluster", "clustr") ==
         "runs:2:7: unknown column \"clustr\"; did you mean \"cluster\"?");
-  CHECK(complaint_of(text, "4900", "") == "runs:3:35: a value of iteration_time is missing");
+  CHECK(reason_of(text, "4900", "") == "runs:3:35: a value of iteration_time is missing");
   CHECK_THAT(complaint_of(text, "time (ms)", "time"), ContainsSubstring("needs a unit"));
-  CHECK_THAT(complaint_of(text, ",64,", ",63,"),
+  CHECK_THAT(reason_of(text, ",64,", ",63,"),
              ContainsSubstring("multiple of microbatch x replicas = 1 x 2, found 63"));
-  CHECK_THAT(complaint_of(text, "2x8xh100", "7xh100"), ContainsSubstring("= 8 devices, found 7"));
-  CHECK_THAT(complaint_of(text, "2x8xh100,2", "3x8xh100,3"),
+  CHECK_THAT(reason_of(text, "2x8xh100", "7xh100"), ContainsSubstring("= 8 devices, found 7"));
+  CHECK_THAT(reason_of(text, "2x8xh100,2", "3x8xh100,3"),
              ContainsSubstring("runs:3:1: the configuration cannot have run: "));
-  CHECK_THAT(complaint_of(text, "llama3-8b", "vgg16"), ContainsSubstring("expected a transformer"));
-  CHECK_THAT(complaint_of(text, "zero1", "zero9"), ContainsSubstring("expected none, zero1"));
-  CHECK_THAT(complaint_of(text, ",\"one, first\"", ""), ContainsSubstring("expected 10 cells"));
+  CHECK_THAT(reason_of(text, "llama3-8b", "vgg16"), ContainsSubstring("expected a transformer"));
+  CHECK_THAT(reason_of(text, "zero1", "zero9"), ContainsSubstring("expected none, zero1"));
+  CHECK_THAT(reason_of(text, ",\"one, first\"", ""), ContainsSubstring("expected 10 cells"));
   CHECK_THAT(message_of([] { runs_of("model,dp,microbatch,batch,time\nllama3-8b,1,1,1,1s\n"); }),
              ContainsSubstring("nothing says which device"));
+}
+
+TEST_CASE("a row that cannot be read is left out with its place, and all of them are an error") {
+  std::string text(table);
+  text.replace(text.find(",64,"), 4, ",63,");
+  const std::vector<MeasuredSet> sets = sets_of_runs("runs", runs_of(text));
+  REQUIRE(sets.size() == 1);
+  CHECK(sets[0].rows.size() == 1);
+  REQUIRE(sets[0].left_out.size() == 1);
+  CHECK_THAT(sets[0].left_out[0], ContainsSubstring("line 3: runs:3:"));
+  text.replace(text.find(",64,"), 4, ",63,");
+  CHECK_THAT(message_of([&] { runs_of(text); }), ContainsSubstring("runs:3:"));
+}
+
+TEST_CASE("columns say the network, the framework, the dispatcher and what overlaps") {
+  struct Case {
+    std::string cluster, columns, cells;
+    int slower;  ///< than without the columns
+  };
+  const auto step_of = [](const Case& one) {
+    const std::string text =
+        concat("model,cluster,tp,ep,microbatch,batch,time,sharding", one.columns, "\nmixtral-8x7b,",
+               one.cluster, ",2,8,1,64,9s,zero1", one.cells, "\n");
+    return step_seconds(runs_of(text)[0].recipe, usual_constants("h100")).step;
+  };
+  const double plain = step_of({"4x8xh100", "", "", 0});
+  for (const Case& one :
+       {Case{"4x8xh100@50Gb/s", "", "", 1}, Case{"4x8xh100@800Gb/s", "", "", -1},
+        Case{"4x8xh100", ",dispatcher", ",deepep", -1},
+        Case{"4x8xh100", ",dispatcher", ",alltoall", 0},
+        Case{"4x8xh100", ",expert_load", ",1.5", 1}, Case{"4x8xh100", ",etp", ",1", -1},
+        Case{"4x8xh100", ",framework", ",torch", -1}, Case{"4x8xh100", ",fused_loss", ",yes", -1},
+        Case{"4x8xh100", ",overlapped_messages", ",yes", -1},
+        Case{"4x8xh100", ",overlapped_exchanges", ",yes", -1},
+        Case{"4x8xh100", ",optimizer_instances", ",2", 1}}) {
+    INFO(one.cluster << one.columns << one.cells);
+    const double step = step_of(one);
+    CHECK((step > plain ? 1 : 0) - (step < plain ? 1 : 0) == one.slower);
+  }
+  CHECK_THAT(message_of([&] {
+               step_of({"4x8xh100", ",dispatcher", ",pigeons", 0});
+             }),
+             ContainsSubstring("expected alltoall, deepep or hybridep, found \"pigeons\""));
+}
+
+TEST_CASE("logs in fp16 ran on V100, and hosts of a rack are one node") {
+  std::string text = megatron_log();
+  text.replace(text.find("True", text.find(" bf16")), 4, "False");
+  text.replace(text.find("False", text.find(" fp16")), 5, "True");
+  const MeasuredRun half = runs_of(text, {.device = "v100-32gb"})[0];
+  CHECK(half.left_out.empty());
+  CHECK(half.recipe.work.precision == Precision::float16);
+  CHECK(half.recipe.devices_per_node == 8);
+  CHECK(runs_of(megatron_log(), {.device = "gb200"})[0].recipe.devices_per_node == 72);
+}
+
+TEST_CASE("layers without experts come first, or take turns") {
+  CHECK(leading_dense_blocks("1") == 0);
+  CHECK(leading_dense_blocks("") == 0);
+  CHECK(leading_dense_blocks("([0]*3+[1]*58)") == 3);
+  CHECK(leading_dense_blocks("[0, 1, 1, 1]") == 1);
+  CHECK(leading_dense_blocks("[0, 0]") == 2);
+  CHECK(!leading_dense_blocks("2"));
+  CHECK(!leading_dense_blocks("[0,1]*12"));
 }
 
 TEST_CASE("Megatron-LM's log becomes a run: its arguments, and the median of its steps") {

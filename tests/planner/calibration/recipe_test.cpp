@@ -96,6 +96,35 @@ TEST_CASE("each input of a run changes its step and memory in the right directio
   }
 }
 
+TEST_CASE(
+    "what messages hide costs the work beside them something, and nodes wait for the slowest") {
+  Recipe recipe = llama();
+  recipe.data = 8;
+  recipe.sharded_optimizer = recipe.overlapped_gradients = true;
+  const StepSeconds one = step_seconds(recipe, constants);
+  CHECK(one.gradients > 0);
+  const double nodes = 32.0 / 8;
+  CHECK(one.waits == Approx((one.step - one.waits) * shared_rates("h100").straggling * 2));
+  CHECK(nodes == device_count(recipe) / 8.0);
+  recipe.data = 1;
+  recipe.pipeline = 1;
+  CHECK(step_seconds(recipe, constants).waits == 0);
+}
+
+TEST_CASE("a ring of keys and values is as long as attention does not hide it") {
+  Recipe recipe = llama();
+  recipe.work.context_parallel = 2;
+  recipe.data = 1;
+  // Attention grows with the square of the sequence, the ring with the sequence.
+  const auto messages = [&](std::int64_t sequence) {
+    recipe.work.sequence = sequence;
+    recipe.work.tensor_parallel = 1;
+    return step_seconds(recipe, constants).messages / static_cast<double>(sequence);
+  };
+  CHECK(messages(131072) == 0);
+  CHECK(messages(512) > 0);
+}
+
 TEST_CASE("experts and their parallelism change a run in the right direction") {
   Recipe before = llama("mixtral-8x7b");
   before.work.tensor_parallel = 1;
