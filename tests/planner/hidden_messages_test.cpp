@@ -5,6 +5,7 @@
 #include "planner/costs/predict.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/collectives.hpp"
+#include "profiles/kernel_times.hpp"
 #include "profiles/peer_messages.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
@@ -133,11 +134,14 @@ TEST_CASE("tokens for few nodes cross between nodes once for each, and inside me
     first[static_cast<std::size_t>(i)] = 8 * i;
     box[static_cast<std::size_t>(i)] = i;
   }
-  const Duration inside = collective_time(Collective::all_to_all, device_group(cluster, box), sent);
+  const auto all_to_all = [&](const std::vector<int>& among, Bytes bytes) {
+    return from_seconds(collective_seconds(OperationKind::all_to_all, static_cast<double>(bytes),
+                                           device_group(cluster, among), usual_constants("h100")));
+  };
+  const Duration inside = all_to_all(box, sent);
   // Dispatch and combine.
   for (const int nodes : {1, 2, 4}) {
-    const Duration between =
-        collective_time(Collective::all_to_all, device_group(cluster, first), sent * nodes / 8);
+    const Duration between = all_to_all(first, sent * nodes / 8);
     CHECK(exchange(nodes) == 2 * std::max(between, inside));
   }
   CHECK(exchange(4) < exchange(8));

@@ -36,33 +36,33 @@ struct Published {
 };
 
 const std::vector<Published> runs{
-    {.name = "mt-nlg-530b", .nodes = 280, .node = "dgx-a100", .seconds = 60.1, .error = -0.298},
-    {.name = "mt-nlg-530b", .nodes = 350, .node = "dgx-a100", .seconds = 50.2, .error = -0.304},
-    {.name = "mt-nlg-530b", .nodes = 420, .node = "dgx-a100", .seconds = 44.4, .error = -0.321},
+    {.name = "mt-nlg-530b", .nodes = 280, .node = "dgx-a100", .seconds = 60.1, .error = -0.224},
+    {.name = "mt-nlg-530b", .nodes = 350, .node = "dgx-a100", .seconds = 50.2, .error = -0.231},
+    {.name = "mt-nlg-530b", .nodes = 420, .node = "dgx-a100", .seconds = 44.4, .error = -0.250},
     {.name = "bloom-176b",
      .nodes = 48,
      .node = "8xa100-80gb@50Gb/s",
      .teraflops = 150,
      .counts_recomputation = true,
-     .error = -0.232},
-    {.name = "nemotron4-340b", .nodes = 768, .node = "hgx-h100", .seconds = 8.0, .error = -0.178},
+     .error = -0.146},
+    {.name = "nemotron4-340b", .nodes = 768, .node = "hgx-h100", .seconds = 8.0, .error = 0.053},
     {.name = "llama3-405b",
      .nodes = 1024,
      .node = "hgx-h100",
      .teraflops = 430,
-     .error = -0.253,
+     .error = -0.039,
      .fits = false},
     {.name = "llama3-405b",
      .nodes = 2048,
      .node = "hgx-h100",
      .teraflops = 400,
-     .error = -0.248,
+     .error = -0.039,
      .fits = false},
     {.name = "deepseek-v3",
      .nodes = 256,
      .node = "8xh100@50GB/s,200GB/s",
      .seconds = 19.9,
-     .error = 0.017,
+     .error = 0.314,
      .fits = false},
 };
 
@@ -138,7 +138,7 @@ TEST_CASE("DeepSeek-V3 as it ran: under DualPipe, which hides messages between e
   INFO(open << " s under 1F1B, " << hidden << " s under DualPipe, " << run.seconds
             << " s published");
   CHECK(hidden < open);
-  CHECK(hidden / run.seconds - 1 == Approx(-0.324).margin(0.005));
+  CHECK(hidden / run.seconds - 1 == Approx(-0.117).margin(0.005));
 }
 
 TEST_CASE("launch lines of published runs are exported as lines that give the same plan",
