@@ -169,6 +169,7 @@ MeasuredSet& set_named(std::map<std::string, MeasuredSet>& sets, const std::stri
   set.start = usual_constants(set.device);
   if (name == of_large) {
     set.device = "h100";
+    set.start = usual_constants(set.device);
     set.assumptions = {
         "each device's usual constants; nothing is fitted here",
         "numbers of devices inferred from what runs hold between steps, so that this part of the "
