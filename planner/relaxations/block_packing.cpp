@@ -1,6 +1,7 @@
 #include "planner/relaxations/block_packing.hpp"
 
 #include <algorithm>
+#include <boost/container/static_vector.hpp>
 #include <numeric>
 
 #include "profiles/index.hpp"
@@ -25,15 +26,28 @@ bool has_alike_blocks(const CostTable& table, int layers, OptimizerKind optimize
 
 constexpr std::int64_t steps_per_spread = 10, steps_per_choice = 10;
 
-}  // namespace
+/// Allocates nothing: there are millions of choices.
+template <class Value, std::size_t most>
+using Few = boost::container::static_vector<Value, most>;
 
-BlockPacking::PerTurn<Recompute> BlockPacking::as_choices(unsigned again, std::size_t stages) {
-  PerTurn<Recompute> choices;
+template <std::size_t most>
+Few<Recompute, most> as_choices(unsigned again, std::size_t stages) {
+  Few<Recompute, most> choices;
   for (std::size_t t = 0; t < stages; ++t) {
     choices.push_back(((again >> t) & 1u) != 0 ? Recompute::full : Recompute::none);
   }
   return choices;
 }
+
+}  // namespace
+
+/// What a device's stages do.
+struct BlockPacking::Spread {
+  Few<ChunkMemory, most_turns> memory;
+  Few<Time, most_turns> forward;
+  Few<char, most_turns> computes;  ///< per stage: whether it takes time to go back
+  Time pass = 0;
+};
 
 bool BlockPacking::applies(const Space& space, const Setting& setting) {
   if (space.layers() < 4 || space.layers_choose()) return false;
@@ -174,10 +188,10 @@ void BlockPacking::spread(int device, std::vector<int>& blocks, std::size_t turn
   blocks[turn] = 0;
 }
 
-bool BlockPacking::fits(int device, const Spread& spread,
-                        const PerTurn<Recompute>& recompute) const {
+bool BlockPacking::fits(int device, const Spread& spread, unsigned again) const {
   const DeviceKind& kind = space_.kind(setting_, device);
   if (kind.memory_unlimited) return true;
+  const auto recompute = as_choices<most_turns>(again, spread.memory.size());
   const auto steps = static_cast<std::int64_t>(spread.memory.size()) / 2 + 1;
   const auto& moments = order_.moments[index(device)];
   return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {
@@ -191,7 +205,7 @@ bool BlockPacking::fits(int device, const Spread& spread,
 
 bool BlockPacking::may_fit(int device, const Spread& spread) const {
   const auto [first, last] = recompute_choices(device);
-  return fits(device, spread, as_choices(last, spread.memory.size()));
+  return fits(device, spread, last);
 }
 
 Time BlockPacking::pass_of(int device, const std::vector<int>& blocks) const {
@@ -246,9 +260,9 @@ void BlockPacking::consider(int device, const std::vector<int>& blocks) {
   for (unsigned again = first; again <= last; ++again) {
     const Time load = this->load(spread, again);
     if (load >= best.load || load > limit_) continue;
-    const PerTurn<Recompute> recompute = as_choices(again, blocks.size());
     spent_ += steps_per_choice;
-    if (fits(device, spread, recompute)) {
+    if (fits(device, spread, again)) {
+      const auto recompute = as_choices<most_turns>(again, blocks.size());
       best = {load, blocks, {recompute.begin(), recompute.end()}};
     }
   }
@@ -269,9 +283,9 @@ void BlockPacking::add_choices(int device, const std::vector<int>& blocks,
     const Time load = this->load(spread, again);
     spent_ += steps_per_choice;
     if (load > limit_) continue;
-    const PerTurn<Recompute> recompute = as_choices(again, blocks.size());
-    if (!fits(device, spread, recompute)) continue;
+    if (!fits(device, spread, again)) continue;
     fitting.push_back(again);
+    const auto recompute = as_choices<most_turns>(again, blocks.size());
     choices.push_back({load, blocks, {recompute.begin(), recompute.end()}});
   }
 }

@@ -18,7 +18,6 @@
 
 #pragma once
 
-#include <boost/container/static_vector.hpp>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -70,21 +69,13 @@ class BlockPacking {
  private:
   using Visit = std::function<void(const std::vector<int>& blocks)>;
   static constexpr int most_turns = 15;  ///< stages of a device
-  template <class Value>
-  using PerTurn = boost::container::static_vector<Value, most_turns>;
   /// What a stage of so many blocks holds and takes, unless it recomputes.
   struct Share {
     ChunkMemory memory;
     Time forward = 0, pass = 0;
     bool computes = true;
   };
-  /// What a device's stages do.
-  struct Spread {
-    PerTurn<ChunkMemory> memory;
-    PerTurn<Time> forward;
-    Time pass = 0;
-    PerTurn<char> computes;  ///< per stage: whether it takes time to go back
-  };
+  struct Spread;
 
   bool is_worth_it() const;
   int blocks_in(const LayerRange& layers) const;
@@ -102,8 +93,8 @@ class BlockPacking {
   std::pair<unsigned, unsigned> recompute_choices(int device) const;
   /// Whether the blocks fit if all that may recomputes: nothing needs less.
   bool may_fit(int device, const Spread& spread) const;
-  bool fits(int device, const Spread& spread, const PerTurn<Recompute>& recompute) const;
-  static PerTurn<Recompute> as_choices(unsigned again, std::size_t stages);
+  /// With the stages of these bits recomputing.
+  bool fits(int device, const Spread& spread, unsigned again) const;
   void find_bound();
   void make_layout();
   int most_blocks(int device, Time limit) const;
