@@ -8,6 +8,7 @@
 #include <set>
 
 #include "planner/costs/columns.hpp"
+#include "planner/costs/cost_program.hpp"
 #include "planner/costs/exposed_sums.hpp"
 #include "planner/costs/paired_passes.hpp"
 #include "planner/plan/plan_fault.hpp"
@@ -387,6 +388,13 @@ Compiled compile_columns(const Plan& plan, CostBook& book, int columns, bool to_
 }
 
 }  // namespace
+
+Costs cost_program(const Compiled& compiled, const Plan& plan, CostBook& book) {
+  const int columns = compiled.stand_ins.empty()
+                          ? 1
+                          : static_cast<int>(compiled.stand_ins.size() / compiled.devices.size());
+  return costs_of({plan, book, compiled.schedule, columns, compiled.devices}, compiled.program);
+}
 
 Compiled compile_valid(const Plan& plan, CostBook& book) {
   return compile_columns(plan, book, 1, true);

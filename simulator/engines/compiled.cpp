@@ -38,7 +38,6 @@ CompiledProgram::Time CompiledProgram::price_in(const Costs& costs, const Price&
 }
 
 /// No path through the nodes is longer than all of them together: if that fits, every time does.
-/// No path through the nodes is longer than all of them together: if that fits, every time does.
 std::vector<Time> CompiledProgram::prices(const Costs& costs, int factor) const {
   require_size(costs.chunks.size(), chunks_, "chunks");
   require_size(costs.channels.size(), channels_, "channels");
@@ -88,6 +87,23 @@ WorkTimes CompiledProgram::times(const Costs& costs) const {
     times.start.emplace_back(end - price[work.cost] - price[work.latency]);
   }
   return times;
+}
+
+// --- For a clock elsewhere ----------------------------------------------------------------------
+
+/// Slots are used again; who reads one means the node that has written it last.
+CompiledTables CompiledProgram::tables() const {
+  CompiledTables tables{.prices = prices_, .nodes = {}, .works = {}};
+  std::vector<std::uint32_t> writer(slots_, 0);
+  tables.nodes.reserve(nodes_.size());
+  for (const Node& node : nodes_) {
+    tables.nodes.push_back({writer[node.first], writer[node.second], node.delay, node.cost});
+    writer[node.target] = static_cast<std::uint32_t>(tables.nodes.size());
+  }
+  tables.works.reserve(works_.size());
+  for (const Span& work : works_)
+    tables.works.push_back({work.end.value, work.end.delay, work.cost, work.latency});
+  return tables;
 }
 
 }  // namespace stagecraft

@@ -27,6 +27,37 @@
 
 namespace stagecraft {
 
+/// What one entry of a compiled program's table of prices is in `Costs`.
+struct Price {
+  enum class Kind : std::uint8_t { nothing, compute, fused, occupancy, latency, group };
+  Kind kind = Kind::nothing;
+  Op op = Op::forward;  ///< of compute; of a fused pair, the backward's
+  int index = 0;        ///< of the chunk, channel or group; of a fused pair, the forward's chunk
+  int partner = 0;      ///< of a fused pair, the backward's chunk
+  auto operator<=>(const Price&) const = default;
+};
+
+/// A compiled program as plain tables, for a clock elsewhere. With values numbered from 1 on in the
+/// order of the nodes, and value 0 and price 0 zero:
+///
+///   value = max(value of first, value of second + price of delay) + price of cost
+///   end   = value + price of delay                  start = end - price of cost - price of latency
+struct CompiledTables {
+  struct Node {
+    std::uint32_t first = 0, second = 0;  ///< values of earlier nodes
+    std::uint32_t delay = 0, cost = 0;    ///< prices
+    bool operator==(const Node&) const = default;
+  };
+  /// Of a work; zero throughout for work that no device issues.
+  struct Moment {
+    std::uint32_t value = 0, delay = 0, cost = 0, latency = 0;
+    bool operator==(const Moment&) const = default;
+  };
+  std::vector<Price> prices;
+  std::vector<Node> nodes;
+  std::vector<Moment> works;
+};
+
 /// When each work of a program starts and ends; zero for work that no device issues.
 struct WorkTimes {
   std::vector<Duration> start;
@@ -61,6 +92,8 @@ class CompiledProgram {
   /// The same instants as in the timeline. Errors as above.
   WorkTimes times(const Costs& costs) const;
 
+  CompiledTables tables() const;
+
   /// Instructions of the program, all lanes.
   std::size_t size() const { return works_.size(); }
   /// Nodes of the (max, +) program.
@@ -90,15 +123,6 @@ class CompiledProgram {
   struct Payers {
     int delay = 0;
     int cost = 0;
-  };
-  /// What one entry of the table of prices is in `Costs`.
-  struct Price {
-    enum class Kind : std::uint8_t { nothing, compute, fused, occupancy, latency, group };
-    Kind kind = Kind::nothing;
-    Op op = Op::forward;  ///< of compute; of a fused pair, the backward's
-    int index = 0;        ///< of the chunk, channel or group; of a fused pair, the forward's chunk
-    int partner = 0;      ///< of a fused pair, the backward's chunk
-    auto operator<=>(const Price&) const = default;
   };
   /// How a work's end and duration follow; the end's value is that of node value - 1.
   struct Span {

@@ -35,8 +35,7 @@ class Compiler {
  private:
   using Node = CompiledProgram::Node;
   using Instant = CompiledProgram::Instant;
-  using Price = CompiledProgram::Price;
-  using Kind = CompiledProgram::Price::Kind;
+  using Kind = Price::Kind;
   using Operands = std::vector<Instant>;
 
   const Work& work(int i) const { return program_.work[index(i)]; }
