@@ -574,6 +574,30 @@ const ScheduleKind& wished_schedule(const Wishes& wishes, const Plan& plan) {
   return find_schedule(change == nullptr ? plan.schedule.name : change->value);
 }
 
+/// Where stages stand is asked before the plan is checked as a whole. Throws Error (input) with the
+/// schedule's own sentence.
+void require_takes(const ScheduleKind& kind, const Shape& shape, int microbatches) {
+  const int stages = shape.virtual_stages;
+  const auto is_taken = [&] {
+    switch (kind.placement) {
+      case StagePlacement::linear:
+      case StagePlacement::bidirectional: return stages == 1;
+      case StagePlacement::vee: return stages == 2;
+      case StagePlacement::loop:
+      case StagePlacement::wave: return true;
+    }
+    return true;
+  };
+  if (is_taken()) return;
+  try {
+    kind.generate(
+        {.devices = shape.pipeline, .microbatches = microbatches, .virtual_stages = stages});
+  } catch (const Error& error) {
+    fail("--set vpp=", stages, ": ", error.message());
+  }
+  fail("--set vpp=", stages, ": ", kind.name, " takes no such number of stages per device");
+}
+
 /// Schedule, degrees and stages.
 void set_shape(const Wishes& wishes, bool balance, ChangedPlan& changed) {
   Plan& plan = changed.loaded.plan;
@@ -588,6 +612,7 @@ void set_shape(const Wishes& wishes, bool balance, ChangedPlan& changed) {
   const Shape now = require_one_shape(plan, what);
   Shape shape = wished_shape(wishes, now, plan);
   shape.virtual_stages = virtual_stages;
+  require_takes(after, shape, plan.batch.microbatches);
   const Model& model = changed.loaded.profile.model;
   const auto recompute = recompute_of_all(plan, model);
   const auto cuts_as_wished = wished_cuts(wishes, model, shape.stages());

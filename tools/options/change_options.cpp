@@ -96,10 +96,12 @@ ChangedPlan apply(const ChangeFlags& flags, const std::vector<Change>& changes, 
   return changed(std::move(loaded), changes, flags.replan);
 }
 
-ConditionOptions with_slow_devices(ConditionOptions conditions, const ChangedPlan& changed) {
+ConditionOptions with_slow_devices(ConditionOptions conditions, const ChangedPlan& changed,
+                                   const std::vector<int>& stand_ins) {
   for (const SlowDevice& slow : changed.slow) {
-    conditions.slow += concat(conditions.slow.empty() ? "" : ",",
-                              program_device(changed.loaded.plan, slow.device), ":", slow.percent);
+    const int lead = program_device(changed.loaded.plan, slow.device);
+    const int device = stand_ins.empty() ? lead : stand_ins[static_cast<std::size_t>(lead)];
+    conditions.slow += concat(conditions.slow.empty() ? "" : ",", device, ":", slow.percent);
   }
   return conditions;
 }

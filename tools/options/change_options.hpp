@@ -36,7 +36,9 @@ std::vector<Change> one_change_set(const ChangeFlags& flags, const std::string& 
 ChangedPlan apply(const ChangeFlags& flags, const std::vector<Change>& changes, LoadedPlan loaded);
 
 /// The conditions, and the slow devices of a changed plan as conditions of its program, whose
-/// devices are these of the cluster, or stand for them.
-ConditionOptions with_slow_devices(ConditionOptions conditions, const ChangedPlan& changed);
+/// devices are these of the cluster, or stand for them; `stand_ins` are those of a program of one
+/// column only (`Compiled`), whose other columns wait for the slow one, and so are as slow.
+ConditionOptions with_slow_devices(ConditionOptions conditions, const ChangedPlan& changed,
+                                   const std::vector<int>& stand_ins = {});
 
 }  // namespace stagecraft
