@@ -52,6 +52,8 @@ std::string export_device_map(const LoadedPlan& loaded);
 std::string export_vllm(const LoadedPlan& loaded);
 std::string export_csv(const LoadedPlan& loaded);
 std::string export_perfetto(const LoadedPlan& loaded);
+/// The same in Perfetto's own format, a tenth as large (simulator/views/perfetto.hpp).
+std::string export_perfetto_native(const LoadedPlan& loaded);
 std::string export_svg(const LoadedPlan& loaded);
 std::vector<ExportedFile> export_chakra(const LoadedPlan& loaded);
 

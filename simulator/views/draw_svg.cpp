@@ -1,6 +1,10 @@
 // The drawing, in pixels with two decimals (whole hundredths, so that nothing is rounded twice):
 //
-//   device 0  │ 0 │ 1 │         │   0   │     rows; each span is a <rect> and, if it fits, a <text>
+//   title, step, bubble, memory               what it is of
+//   device 0  │ 0 │ 1 │         │   0   │     rows; each span is a <rect> and, if it fits, a
+//   <text>;
+//                                             small ones are areas, one <path> for each kind of
+//                                             work
 //   device 1      │ 0 │   0   │ 1 │
 //             └────┴────┴────┴────┴────       axis
 //              ■ forward ■ backward           legend
@@ -51,6 +55,9 @@ constexpr int gap = 4;     // between rows
 constexpr int margin = 8;  // around everything
 constexpr int font = 11;   // pixels
 constexpr int most_ticks = 10;
+/// Narrower boxes cannot be told apart.
+constexpr int least_width = 3;
+constexpr int title_size = 13;
 
 /// A generous width of text: digits of common sans-serif fonts are 0.56 of their size.
 int text_width(std::size_t characters, int size) {
@@ -93,25 +100,43 @@ Duration tick_step(Duration length) {
   }
 }
 
+std::string escaped_text(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&': result += "&amp;"; break;
+      case '<': result += "&lt;"; break;
+      case '>': result += "&gt;"; break;
+      default: result += c;
+    }
+  }
+  return result;
+}
+
 class Drawing {
  public:
   Drawing(const Timeline& timeline, const SvgOptions& options)
       : timeline_(timeline), options_(options) {
     find_range();
     find_stages();
-    label_ = fmt::format("device {}", std::max(0, timeline.devices - 1)).size();
-    left_ = margin + text_width(label_, font) + 6;
+    std::size_t label = 0;
+    for (int device = 0; device < std::max(1, timeline.devices); ++device)
+      label = std::max(label, row_name(device).size());
+    left_ = margin + text_width(label, font) + 6;
     plot_width_ = options.width - left_ - 4 * margin;  // half of the last label stands out
     if (options.width < 200 || options.row_height < 8)
       fail_usage("a drawing needs at least 200 x 8 pixels, not ", options.width, " x ",
                  options.row_height);
-    bottom_ = margin + timeline.devices * (options.row_height + gap);
+    heading_ = heading();
+    top_ = margin + (heading_.empty() ? 0 : title_size + 8);
+    bottom_ = top_ + timeline.devices * (options.row_height + gap);
+    find_small();
   }
 
   std::string draw() {
     head();
     rows();
-    if (options_.transfers) messages();
+    if (options_.transfers && !is_fine_) messages();
     axis();
     legend();
     text_ += "</svg>\n";
@@ -162,7 +187,43 @@ class Drawing {
     return {100 * left_ + static_cast<std::int64_t>(static_cast<Wide>(inside.count()) * 100 *
                                                     plot_width_ / length)};
   }
-  int y(int device) const { return margin + device * (options_.row_height + gap); }
+  int y(int device) const { return top_ + device * (options_.row_height + gap); }
+
+  std::string row_name(int device) const {
+    const auto place = index(device);
+    return place < options_.row_names.size() ? options_.row_names[place]
+                                             : fmt::format("device {}", device);
+  }
+
+  bool is_small(const Span& span) const {
+    const Duration length = end_ - start_;
+    return static_cast<Wide>(span.time().count()) * plot_width_ <
+           static_cast<Wide>(length.count()) * least_width;
+  }
+
+  /// Whether anything that is seen is too small to be told apart, and whether most of it is.
+  void find_small() {
+    std::size_t small = 0, all = 0;
+    for (const Span& span : timeline_.spans) {
+      if (span.lane != Lane::compute || !visible(span)) continue;
+      ++all;
+      if (is_small(span)) ++small;
+    }
+    has_shares_ = small > 0;
+    is_fine_ = 2 * small > all;
+  }
+
+  /// What it is of, and the numbers that people look for; nothing of an empty timeline.
+  std::string heading() const {
+    if (timeline_.spans.empty()) return options_.title;
+    std::string text = options_.title.empty() ? "" : options_.title + ": ";
+    text += fmt::format("step {}, bubble {:.1f} %", time_text(step_time(timeline_)),
+                        100 * bubble(timeline_));
+    Bytes most = 0;
+    for (const MemoryPeak& peak : memory_peaks(timeline_)) most = std::max(most, peak.bytes);
+    if (most > 0) text += fmt::format(", peak memory {}", format_bytes(most));
+    return text;
+  }
 
   Color color_of(const Span& span) const {
     const std::set<int>& stages = stages_[index(span.device)];
@@ -172,13 +233,17 @@ class Drawing {
   }
 
   void head() {
-    const int height = bottom_ + 2 * font + 14 + margin + (font + 8);
+    const int height = bottom_ + 2 * font + 14 + margin + (font + 8) + (has_shares_ ? font + 6 : 0);
     add("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
         "{1}\" "
         "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"{2}\">\n",
         options_.width, height, font);
     add("<rect class=\"paper\" width=\"{}\" height=\"{}\" fill=\"#ffffff\"/>\n", options_.width,
         height);
+    if (heading_.empty()) return;
+    add("<title>{0}</title>\n<text class=\"heading\" x=\"{1}\" y=\"{2}\" font-size=\"{3}\" "
+        "font-weight=\"bold\">{0}</text>\n",
+        escaped_text(heading_), margin, margin + title_size - 2, title_size);
   }
 
   void rows() {
@@ -187,17 +252,72 @@ class Drawing {
       if (span.lane == Lane::compute && visible(span)) compute[index(span.device)].push_back(&span);
     }
     for (int device = 0; device < timeline_.devices; ++device) {
-      add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">device {}</text>\n", left_ - 6,
-          y(device) + (options_.row_height + font) / 2 - 2, device);
+      if (device % names_every() == 0) {
+        add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", left_ - 6,
+            y(device) + (options_.row_height + font) / 2 - 2, escaped_text(row_name(device)));
+      }
       add("<rect class=\"row\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#f2f2f2\"/>\n",
           left_, y(device), plot_width_, options_.row_height);
       add("<g class=\"device\">\n");
+      shares(device, compute[index(device)]);
       row(device, compute[index(device)]);
       add("</g>\n");
     }
     if (outlines_.empty()) return;
     add("<g class=\"critical\" fill=\"none\" stroke=\"#000000\" stroke-width=\"2\">\n{}</g>\n",
         outlines_);
+  }
+
+  /// Of low rows not every one has room for its name.
+  int names_every() const { return (font + 2 + options_.row_height) / (options_.row_height + gap); }
+
+  /// Covered hundredths of each pixel by the small spans, per kind of work.
+  std::array<std::vector<std::int64_t>, svg_looks.size()> covered_by_small(
+      const std::vector<const Span*>& spans) const {
+    std::array<std::vector<std::int64_t>, svg_looks.size()> covered;
+    for (const Span* span : spans) {
+      if (!is_small(*span)) continue;
+      auto& of_kind =
+          covered[static_cast<std::size_t>(&svg_look_of(span->instruction.op) - svg_looks.data())];
+      of_kind.resize(index(plot_width_));
+      const std::int64_t from = x(span->start).hundredths - 100 * left_;
+      const std::int64_t until = x(span->end).hundredths - 100 * left_;
+      for (std::int64_t pixel = from / 100; pixel < plot_width_ && 100 * pixel < until; ++pixel) {
+        of_kind[static_cast<std::size_t>(pixel)] +=
+            std::min(until, 100 * (pixel + 1)) - std::max(from, 100 * pixel);
+      }
+    }
+    return covered;
+  }
+
+  /// Small spans as areas: at each pixel as high as they take part of its time.
+  void shares(int device, const std::vector<const Span*>& spans) {
+    const auto covered = covered_by_small(spans);
+    std::vector<int> below(index(plot_width_), 0);  // half pixels, from the row's bottom
+    for (std::size_t kind = 0; kind < covered.size(); ++kind) {
+      if (covered[kind].empty()) continue;
+      std::string path;
+      for (std::size_t first = 0, end = 0; first < covered[kind].size(); first = end) {
+        const auto above = [&](std::size_t pixel) {
+          const std::int64_t height = 2 * options_.row_height * covered[kind][pixel] / 100;
+          return static_cast<int>(
+              std::min<std::int64_t>(below[pixel] + height, 2 * options_.row_height));
+        };
+        const std::pair area(below[first], above(first));
+        for (end = first + 1; end < covered[kind].size(); ++end) {
+          if (std::pair(below[end], above(end)) != area) break;
+        }
+        for (std::size_t pixel = first; pixel < end; ++pixel) below[pixel] = area.second;
+        if (area.first == area.second) continue;
+        const int row_bottom = 2 * (y(device) + options_.row_height);
+        fmt::format_to(std::back_inserter(path), "M{} {:g}V{:g}h{}V{:g}z", index(left_) + first,
+                       (row_bottom - area.first) / 2.0, (row_bottom - area.second) / 2.0,
+                       end - first, (row_bottom - area.first) / 2.0);
+      }
+      if (path.empty()) continue;
+      add("<path class=\"shares\" fill=\"{}\" d=\"{}\"/>\n", Color{svg_looks[kind].color}.hex(),
+          path);
+    }
   }
 
   /// Spans in order of their start; those that overlap share the height.
@@ -217,6 +337,7 @@ class Drawing {
   }
 
   void box(const Span& span, int top, int height) {
+    if (is_small(span)) return;
     const Length from = x(span.start);
     const Length width{x(span.end).hundredths - from.hundredths};
     const Color color = color_of(span);
@@ -224,7 +345,7 @@ class Drawing {
         "stroke-width=\"0.5\"><title>{}: {} to {}</title></rect>\n",
         text_of(from), top, text_of(width), height, color.hex(), to_string(span.instruction),
         time_text(span.start), time_text(span.end));
-    if (is_critical(span)) {
+    if (is_critical(span) && !is_fine_) {
       outlines_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
                                text_of(from), top, text_of(width), height);
     }
@@ -303,6 +424,12 @@ class Drawing {
     if (!outlines_.empty()) remarks.emplace_back("outlined: the longest chain");
     if (options_.unit) remarks.emplace_back("time: one forward = 1");
     add("<text x=\"{}\" y=\"{}\">{}</text>\n", place, top + font - 2, fmt::join(remarks, "; "));
+    if (has_shares_) {
+      add("<text class=\"remark\" x=\"{}\" y=\"{}\">{}</text>\n", left_, top + 2 * font + 4,
+          is_fine_ ? "boxes below 3 pixels are shares of time, and messages are left out; "
+                     "stagecraft simulate --svg FILE --range FROM..UNTIL draws a part"
+                   : "boxes below 3 pixels are shares of time");
+    }
     add("</g>\n");
   }
 
@@ -311,7 +438,10 @@ class Drawing {
   Duration start_{0};
   Duration end_{0};
   std::vector<std::set<int>> stages_;  // per device, those it computes
-  std::size_t label_ = 0;
+  std::string heading_;
+  bool is_fine_ = false;     // most boxes are too small to be told apart
+  bool has_shares_ = false;  // some are
+  int top_ = 0;              // of the first row
   int left_ = 0;
   int plot_width_ = 0;
   int bottom_ = 0;

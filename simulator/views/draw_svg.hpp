@@ -1,5 +1,6 @@
 // Timelines as SVG, for papers and browsers: one row per device, colours for what is done, shades
-// for which of the device's stages, numbers for microbatches.
+// for which of the device's stages, numbers for microbatches; shares of time where there are too
+// many of them to be seen.
 
 #pragma once
 
@@ -22,11 +23,16 @@ struct SvgOptions {
   std::vector<char> critical = {};
   /// A forward's time, called 1 on the axis, for drawings without real durations; none: seconds.
   std::optional<Duration> unit = {};
+  std::string title = {};  ///< above the drawing, before step, bubble and memory
+  /// What the rows are called, such as "devices 0-3"; empty: "device" and their numbers.
+  std::vector<std::string> row_names = {};
 };
 
 /// A complete document without scripts or fonts of its own; equal timelines give equal bytes. Work
-/// that overlaps other work of its device (a fused pair) shares the row's height with it. Throws
-/// Error (usage) if the options leave nothing to draw on.
+/// that overlaps other work of its device (a fused pair) shares the row's height with it. Of boxes
+/// narrower than 3 pixels each pixel shows the shares, one colour above another; where most of the
+/// boxes are, messages and outlines are left out, and the legend says so. Throws Error (usage) if
+/// the options leave nothing to draw on.
 std::string draw_svg(const Timeline& timeline, const SvgOptions& options = {});
 
 }  // namespace stagecraft

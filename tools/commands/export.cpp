@@ -8,6 +8,7 @@
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "tools/commands.hpp"
+#include "tools/inputs/timeline_files.hpp"
 
 namespace stagecraft {
 namespace {
@@ -41,6 +42,19 @@ int export_files(Console& console, const Exporter& exporter, const LoadedPlan& l
   return 0;
 }
 
+/// By the file's ending; a large plan's goes to a file of another name in the format that is a
+/// tenth as large.
+bool wants_native(const Console& console, const Plan& plan) {
+  const std::string& name = console.options().output;
+  if (is_native_trace(name)) return true;
+  if (name.empty() || name.ends_with(".json")) return false;
+  std::int64_t passes = 0;
+  for (const Stage& stage : plan.stages)
+    passes += std::ssize(stage.devices) * plan.batch.microbatches;
+  constexpr std::int64_t many = 2'000;
+  return passes > many;
+}
+
 int export_plan(Console& console, const ExportArguments& arguments) {
   const Exporter& exporter = find_exporter(arguments.format);
   if (exporter.write_files != nullptr && console.options().output.empty())
@@ -48,6 +62,11 @@ int export_plan(Console& console, const ExportArguments& arguments) {
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
   if (exporter.write_files != nullptr) return export_files(console, exporter, loaded);
+  if (exporter.write == export_perfetto && wants_native(console, loaded.plan)) {
+    console.artefact(export_perfetto_native(loaded));
+    console.result({{"format", exporter.name}, {"file", console.options().output}});
+    return 0;
+  }
   const std::string text = exporter.write(loaded);
   print_notes(console, exporter, loaded);
   if (!console.artefact(text)) console.print(text);

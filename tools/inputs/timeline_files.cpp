@@ -1,11 +1,13 @@
 #include "tools/inputs/timeline_files.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "simulator/views/draw_svg.hpp"
 #include "simulator/views/nvtx.hpp"
+#include "simulator/views/perfetto.hpp"
 #include "simulator/views/trace.hpp"
 #include "tools/options/arguments.hpp"
 
@@ -27,7 +29,9 @@ SvgOptions drawing(const std::string& range) {
 }  // namespace
 
 void declare_timeline_files(CLI::App& app, TimelineFiles& files) {
-  app.add_option("--trace", files.trace, "Write the timeline for ui.perfetto.dev to FILE")
+  app.add_option("--trace", files.trace,
+                 "Write the timeline for ui.perfetto.dev to FILE: as JSON, or in Perfetto's own "
+                 "format, a tenth as large, if FILE ends with .pftrace")
       ->type_name("FILE");
   app.add_option("--svg", files.svg, "Write the timeline as a drawing (SVG) to FILE")
       ->type_name("FILE");
@@ -43,17 +47,27 @@ void require_valid(const TimelineFiles& files) {
   drawing(files.range);
 }
 
+bool is_native_trace(std::string_view name) {
+  return name.ends_with(".pftrace") || name.ends_with(".perfetto-trace") || name.ends_with(".pb");
+}
+
 void write_timeline_files(const TimelineFiles& files, const Timeline& timeline,
                           std::map<std::string, std::string> about,
-                          const std::vector<char>& critical) {
+                          const std::vector<char>& critical, const DrawingWords& words) {
   if (!files.svg.empty()) {
     SvgOptions options = drawing(files.range);
     options.critical = critical;
+    options.title = words.title;
+    options.row_names = words.rows;
+    constexpr int most_height = 1600, high = 24, low = 6;
+    options.row_height = std::clamp(most_height / std::max(timeline.devices, 1), low, high);
     write_file(files.svg, draw_svg(timeline, options));
   }
   if (!files.nvtx.empty()) write_file(files.nvtx, write_nvtx(timeline));
   if (!files.trace.empty()) {
-    write_file(files.trace, write_trace({.timeline = timeline, .about = std::move(about)}));
+    const Trace trace{.timeline = timeline, .about = std::move(about)};
+    write_file(files.trace,
+               is_native_trace(files.trace) ? write_perfetto(trace) : write_trace(trace));
   }
 }
 

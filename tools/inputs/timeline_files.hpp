@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "simulator/values/timeline.hpp"
@@ -26,11 +27,20 @@ void declare_timeline_files(CLI::App& app, TimelineFiles& files);
 /// Throws Error (usage) for a malformed range, or one without a drawing.
 void require_valid(const TimelineFiles& files);
 
-/// Writes those that are asked for; `about` goes into the trace, and the drawing outlines what is
-/// `critical` (by span). Throws Error (input) for a file
-/// that cannot be written.
+/// What a drawing says of the timeline, beside its numbers; empty: nothing, and devices' numbers.
+struct DrawingWords {
+  std::string title;
+  std::vector<std::string> rows;
+};
+
+/// Whether a file of this name is in Perfetto's own format: ".pftrace", ".perfetto-trace" or ".pb".
+bool is_native_trace(std::string_view name);
+
+/// Writes those that are asked for, a trace by the ending of its name; `about` goes into the trace,
+/// and the drawing outlines what is `critical` (by span). Throws Error (input) for a file that
+/// cannot be written.
 void write_timeline_files(const TimelineFiles& files, const Timeline& timeline,
                           std::map<std::string, std::string> about,
-                          const std::vector<char>& critical = {});
+                          const std::vector<char>& critical = {}, const DrawingWords& words = {});
 
 }  // namespace stagecraft

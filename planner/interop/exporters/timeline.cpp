@@ -1,28 +1,44 @@
 // The predicted timeline of a plan's step, as tools for timelines and people read it.
 
+#include <algorithm>
+
 #include "planner/costs/predict.hpp"
+#include "planner/costs/program_rows.hpp"
 #include "planner/interop/exporters.hpp"
+#include "profiles/error.hpp"
 #include "simulator/views/draw_svg.hpp"
+#include "simulator/views/perfetto.hpp"
 #include "simulator/views/trace.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-Timeline timeline_of(const LoadedPlan& loaded) {
+Trace predicted_trace(const LoadedPlan& loaded) {
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
-  return simulate(compiled.program, compiled.costs);
+  return {.timeline = simulate(compiled.program, compiled.costs),
+          .about = {{"kind", "predicted"}, {"plan", loaded.hash}}};
 }
 
 }  // namespace
 
 std::string export_perfetto(const LoadedPlan& loaded) {
-  return write_trace(
-      {.timeline = timeline_of(loaded), .about = {{"kind", "predicted"}, {"plan", loaded.hash}}});
+  return write_trace(predicted_trace(loaded));
+}
+
+std::string export_perfetto_native(const LoadedPlan& loaded) {
+  return write_perfetto(predicted_trace(loaded));
 }
 
 std::string export_svg(const LoadedPlan& loaded) {
-  return draw_svg(timeline_of(loaded), {.transfers = true});
+  const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  constexpr int most_height = 1600, high = 24, low = 6;
+  return draw_svg(
+      simulate(compiled.program, compiled.costs),
+      {.row_height = std::clamp(most_height / std::max(compiled.program.devices, 1), low, high),
+       .transfers = true,
+       .title = concat(loaded.plan.model, " on ", loaded.plan.cluster),
+       .row_names = row_names(loaded.plan, compiled)});
 }
 
 }  // namespace stagecraft

@@ -234,3 +234,51 @@ TEST_CASE("SVG: what is on the longest chain is outlined, its messages are thick
   CHECK(drawn.find("outlined: the longest chain") != std::string::npos);
   CHECK(draw_svg(timeline).find("critical") == std::string::npos);
 }
+
+namespace {
+
+// Of a device's areas, in pixels.
+double area_of(const Xml& group) {
+  double area = 0;
+  for (const auto& [name, element] : group) {
+    if (name != "path") continue;
+    std::istringstream in(element.get<std::string>("<xmlattr>.d"));
+    char command = 0;
+    double x = 0, bottom = 0, top = 0, width = 0, again = 0;
+    while (in >> command >> x >> bottom >> command >> top >> command >> width >> command >> again >>
+           command) {
+      area += (bottom - top) * width;
+    }
+  }
+  return area;
+}
+
+}  // namespace
+
+TEST_CASE("SVG: boxes below 3 pixels become areas of the time they take, without messages") {
+  const Timeline timeline =
+      run(one_f_one_b({.devices = 4, .microbatches = 400}), chunk_costs(10ms, 20ms));
+  const SvgOptions options{.transfers = true, .title = "<a & b>", .row_names = {"devices 0-3"}};
+  const std::string drawn = draw_svg(timeline, options);
+  CHECK(drawn.size() < 150'000);
+  CHECK(drawn.find("class=\"messages\"") == std::string::npos);
+  CHECK(drawn.find("--range FROM..UNTIL") != std::string::npos);
+  CHECK(drawn.find("&lt;a &amp; b&gt;: step 12.09s, bubble 0.7 %") != std::string::npos);
+  CHECK(drawn.find("devices 0-3") != std::string::npos);
+  std::vector<Xml> rows;
+  double whole = 0;  // pixels of a row
+  for (const auto& [name, element] : parse(drawn)) {
+    if (name == "rect" && element.get<std::string>("<xmlattr>.class") == "row")
+      whole = number(element, "width") * number(element, "height");
+    if (name == "g" && element.get<std::string>("<xmlattr>.class") == "device")
+      rows.push_back(element);
+  }
+  REQUIRE(rows.size() == 4);
+  for (const Xml& row : rows) {
+    CHECK(read_row(row).boxes.empty());
+    // Busy for 12 s of 12.09 s; heights are whole half pixels.
+    CHECK(area_of(row) / whole == Approx(12.0 / 12.09).margin(0.06));
+  }
+  // A part of it has boxes again.
+  CHECK_FALSE(read_rows(draw_svg(timeline, {.from = 1s, .until = 2s})).at(0).boxes.empty());
+}

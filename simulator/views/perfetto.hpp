@@ -1,0 +1,18 @@
+// Timelines for large plans in Perfetto's own format, a tenth of what they take as JSON.
+
+#pragma once
+
+#include <string>
+
+#include "simulator/views/trace.hpp"
+
+namespace stagecraft {
+
+/// A perfetto.protos.Trace (synthetic track events,
+/// perfetto.dev/docs/reference/synthetic-track-event) with what `write_trace` has: a process per
+/// device, a track per lane, a slice per instruction in nanoseconds, flows from send to receive,
+/// memory by category as counters; what was known about it is the name of the trace's own track.
+/// Nothing reads it back.
+std::string write_perfetto(const Trace& trace);
+
+}  // namespace stagecraft
