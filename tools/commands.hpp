@@ -22,6 +22,7 @@ Action declare_ledger(CLI::App& app);
 Action declare_model(CLI::App& app);
 Action declare_plan(CLI::App& app);
 Action declare_profile(CLI::App& app);
+Action declare_report(CLI::App& app);
 Action declare_run(CLI::App& app);
 Action declare_schedule(CLI::App& app);
 Action declare_simulate(CLI::App& app);
@@ -74,6 +75,10 @@ inline constexpr std::array commands{
         "compare", "predicted against measured, or plans against each other",
         "stagecraft compare plan.json run.trace.json\nstagecraft compare plan.json other.plan.json",
         declare_compare},
+    Command{"report", "write a page about a plan that opens offline and simulates in the browser",
+            "stagecraft report plan.json -o page.html\n"
+            "stagecraft report plan.json run.trace.json --against other.plan.json -o page.html",
+            declare_report},
     Command{
         "export", "write a plan in another system's format",
         "stagecraft export megatron plan.json\nstagecraft export torch plan.json -o stages.json",

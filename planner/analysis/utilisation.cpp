@@ -40,12 +40,15 @@ bool is_of_transformer(LayerKind kind) {
 struct LayerFlops {
   double forward = 0;
   double selective = 0;
+  double masked = 0;  ///< what a causal mask leaves out of `forward`
 };
 
 LayerFlops flops_of(const Model& model, const Layer& layer, std::int64_t sequence) {
   if (!model.transformer || !is_of_transformer(layer.kind)) return {.forward = layer.flops_forward};
   const TransformerFlops flops = layer_flops(*model.transformer, layer, sequence);
-  return {.forward = flops.linear + flops.attention, .selective = flops.selective};
+  return {.forward = flops.linear + flops.attention,
+          .selective = flops.selective,
+          .masked = model.transformer->causal ? flops.attention / 2 : 0};
 }
 
 double done_again(const LayerFlops& flops, Recomputed what) {
@@ -67,6 +70,7 @@ Recomputed again(const Stage& stage, std::size_t i) {
 struct SampleFlops {
   double forward = 0;
   double again = 0;
+  double masked = 0;
 };
 
 std::optional<SampleFlops> sample_flops(const Plan& plan, const Model& model) {
@@ -78,6 +82,7 @@ std::optional<SampleFlops> sample_flops(const Plan& plan, const Model& model) {
       const LayerFlops flops = flops_of(model, layer, plan.batch.sequence);
       if (flops.forward <= 0 && has_products(layer.kind)) return {};
       sum.forward += flops.forward;
+      sum.masked += flops.masked;
       sum.again += done_again(flops, again(stage, i));
     }
   }
@@ -104,8 +109,10 @@ std::optional<Utilisation> utilisation_of(const Plan& plan, const Model& model,
   if (!sample || sample->forward <= 0 || peak <= 0) return {};
   const bool trains = find_schedule(plan.schedule.name).generate != inference;
   const double per_second = prediction.samples_per_second / peak;
-  const double needed = sample->forward * (trains ? 3 : 1);
+  const double times = trains ? 3 : 1;
+  const double needed = sample->forward * times;
   return Utilisation{.model = needed * per_second,
+                     .causal = (sample->forward - sample->masked) * times * per_second,
                      .hardware = (needed + sample->again) * per_second,
                      .peak = peak};
 }

@@ -3,8 +3,9 @@
 //   MFU = 3 F samples/s / (the devices' peaks together)    Chowdhery et al. 2022 (PaLM)
 //
 // F are the products of one sample's forward, attention in full though its mask be causal, and a
-// backward counts twice (Narayanan et al. 2021). HFU counts what is done again, too. Peaks are
-// dense ones in the plan's precision.
+// backward counts twice (Narayanan et al. 2021). Others count only the half of attention that a
+// causal mask leaves (Dao 2023, FlashAttention-2, section 4.1; torchtitan): there are two MFUs. HFU
+// counts what is done again, too. Peaks are dense ones in the plan's precision.
 
 #pragma once
 
@@ -16,6 +17,7 @@ namespace stagecraft {
 
 struct Utilisation {
   double model = 0;     ///< MFU
+  double causal = 0;    ///< MFU with half of causal attention; the same without any
   double hardware = 0;  ///< HFU: more than MFU where stages recompute
   double peak = 0;      ///< FLOP/s of all devices that the plan uses
   bool operator==(const Utilisation&) const = default;

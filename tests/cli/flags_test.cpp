@@ -57,6 +57,7 @@ std::set<std::string> flags_of(const fs::path& folder, const std::string& verb) 
 // A value for each flag that is not its default, such that the flag applies where it can.
 const std::map<std::string, std::string> values{
     {"--activations", "1GiB"},
+    {"--against", "p.json"},
     {"--backward", "9ms"},
     {"--batch", "64"},
     {"--backward-input", "4ms"},
@@ -187,6 +188,7 @@ TEST_CASE("each flag changes the answer about a plan or a schedule, or is refuse
   walk(folder, "simulate", "p.json", "p.json");
   walk(folder, "explain", "p.json", "p.json");
   walk(folder, "compare", "p.json p.json", "p.json p.json");
+  walk(folder, "report", "p.json", "p.json");
   walk(folder, "simulate", schedule, "s");
   walk(folder, "explain", schedule, "s");
   walk(folder, "compare",

@@ -37,6 +37,7 @@ constexpr std::array remedies{
     Remedy{"fmt", "text", "sudo apt-get install libfmt-dev"},
     Remedy{"nlohmann/json", "files", "sudo apt-get install nlohmann-json3-dev"},
     Remedy{"yaml-cpp", "recipes of other systems", "sudo apt-get install libyaml-cpp-dev"},
+    Remedy{"zlib", "pages of stagecraft report", "sudo apt-get install zlib1g-dev"},
     Remedy{"OpenBLAS", "training on CPUs", "sudo apt-get install libopenblas-pthread-dev"},
     Remedy{"CUDA", "training on GPUs",
            "sudo apt-get install nvidia-cuda-toolkit   (or NVIDIA's packages), then build again"},

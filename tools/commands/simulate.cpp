@@ -7,6 +7,7 @@
 #include <set>
 
 #include "planner/costs/compile.hpp"
+#include "planner/costs/program_rows.hpp"
 #include "planner/interop/load_plan.hpp"
 #include "planner/plan/plan_words.hpp"
 #include "profiles/json.hpp"
@@ -172,7 +173,7 @@ int show_schedules(Console& console, const SimulateArguments& arguments) {
                                    environment_of(arguments.conditions, scenario), timeline);
   write_timeline_files(arguments.files, timeline,
                        {{"kind", "predicted"}, {"schedule", name_of(outcome.setting)}},
-                       drawing.critical);
+                       drawing.critical, {.title = name_of(outcome.setting), .rows = {}});
   console.print(draw(timeline, drawing) + sentence(timeline) + remarks_on(outcome.run));
   console.print(steady_sentence(outcome.steady_step) + serving_text(outcome.served) +
                 jitter_sentence(arguments, outcome.jittered) + goodput_sentence(outcome.long_run));
@@ -209,9 +210,9 @@ ChangedOutcome simulate_changed(const SimulateArguments& arguments, const Loaded
     outcome.is_cut_anew = stages_of(other.plan) != stages_of(loaded.plan);
     const Compiled compiled = compile_to_read(other.plan, other.profile, other.cluster);
     require_safe(compiled.program, {.device_names = compiled.devices});
-    const auto environment =
-        environment_of(with_slow_devices(arguments.conditions, changed), compiled.program,
-                       compiled.costs, {other.cluster, compiled.devices, compiled.memory_limits});
+    const auto environment = environment_of(
+        with_slow_devices(arguments.conditions, changed, compiled.stand_ins), compiled.program,
+        compiled.costs, {other.cluster, compiled.devices, compiled.memory_limits});
     const EventRun run = run_under(environment, compiled.program, compiled.costs);
     outcome.prediction = predict(other.plan, compiled, run.timeline);
   } catch (const Error& error) {
@@ -288,8 +289,8 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const Costs& costs = compiled.costs;
   require_safe(program, {.device_names = compiled.devices});
   const auto environment =
-      environment_of(with_slow_devices(arguments.conditions, changed), program, costs,
-                     {loaded.cluster, compiled.devices, compiled.memory_limits});
+      environment_of(with_slow_devices(arguments.conditions, changed, compiled.stand_ins), program,
+                     costs, {loaded.cluster, compiled.devices, compiled.memory_limits});
   const EventRun run = run_under(environment, program, costs);
   const Prediction prediction = predict(loaded.plan, compiled, run.timeline);
   for (const std::string& note : prediction.notes) console.note(note);
@@ -298,7 +299,9 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   DrawOptions drawing = console.drawing();
   drawing.critical = longest_chain(program, costs, environment, run.timeline);
   write_timeline_files(arguments.files, run.timeline,
-                       {{"kind", "predicted"}, {"plan", loaded.hash}}, drawing.critical);
+                       {{"kind", "predicted"}, {"plan", loaded.hash}}, drawing.critical,
+                       {.title = concat(loaded.plan.model, " on ", loaded.plan.cluster),
+                        .rows = row_names(loaded.plan, compiled)});
   console.print(draw(run.timeline, drawing));
   console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) + "\n");
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, console.unicode()));

@@ -1,0 +1,96 @@
+// stagecraft report PLAN [TRACE]: everything about a plan on one page that opens offline, and
+// simulates again in the browser.
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "planner/costs/device_memory.hpp"
+#include "planner/interop/load_plan.hpp"
+#include "profiles/error.hpp"
+#include "profiles/json.hpp"
+#include "simulator/values/measured_steps.hpp"
+#include "simulator/views/trace.hpp"
+#include "tools/commands.hpp"
+#include "tools/reports/page_report.hpp"
+
+namespace stagecraft {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct ReportArguments {
+  std::string plan, trace, against;
+};
+
+PageRun read_measured_run(Console& console, const LoadedPlan& loaded, const std::string& path) {
+  const std::string content = read_file(path);
+  const std::string hash = content_hash(content);
+  console.input(path, hash);
+  const Trace trace = read_trace(Json::parse(content, path));
+  if (trace.about.contains("kind") && trace.about.at("kind") == "predicted")
+    console.note(
+        concat(path, " is a prediction, not a run: the page shows it as if it were measured"));
+  const bool is_other = trace.about.contains("plan") && trace.about.at("plan") != loaded.hash;
+  if (is_other) console.note("the trace was made from another version of this plan");
+  return {.path = path,
+          .hash = hash,
+          .timeline = median_iteration(trace.timeline),
+          .is_of_other_version = is_other};
+}
+
+LoadedPlan loaded_for_page(Console& console, const std::string& path) {
+  LoadedPlan loaded = load_plan(path);
+  console.input(loaded.path, loaded.hash);
+  take_memory_of_question(loaded.cluster, loaded.plan);
+  return loaded;
+}
+
+int report(Console& console, const ReportArguments& arguments) {
+  const LoadedPlan loaded = loaded_for_page(console, arguments.plan);
+  PageQuestion question{.loaded = loaded, .measured = {}, .threads = console.options().threads};
+  if (!arguments.trace.empty())
+    question.measured = read_measured_run(console, loaded, arguments.trace);
+  std::optional<LoadedPlan> other;
+  if (!arguments.against.empty()) {
+    other = loaded_for_page(console, arguments.against);
+    question.against = &*other;
+  }
+  const ordered_json json = page_json(question);
+  for (const auto& note : json["plan"]["notes"]) console.note(note.get<std::string>());
+  const std::string text = page_text(json);
+  const ordered_json& what_if = json["what_if"];
+  ordered_json result{{"step_ns", json["plan"]["figures"]["step_ns"]},
+                      {"page_bytes", text.size()},
+                      {"programs", what_if["programs"].size()},
+                      {"alternatives", json["alternatives"].size()}};
+  if (json.contains("measured")) result["measured_ns"] = json["measured"]["measured_ns"];
+  if (json.contains("against")) result["against_step_ns"] = json["against"]["figures"]["step_ns"];
+  if (console.artefact(text)) {
+    console.print(fmt::format("{}: {} kB, opens in any browser, offline\n",
+                              console.options().output, (text.size() + 999) / 1000));
+  } else {
+    console.print(text);
+  }
+  console.result(result);
+  return 0;
+}
+
+}  // namespace
+
+Action declare_report(CLI::App& app) {
+  auto arguments = std::make_shared<ReportArguments>();
+  app.add_option("plan", arguments->plan, "Plan file; - is standard input")
+      ->type_name("PLAN")
+      ->required();
+  app.add_option(
+         "trace", arguments->trace,
+         "Trace of a run of the plan, as `stagecraft run --trace` writes it: the page shows "
+         "what was predicted over what was measured")
+      ->type_name("TRACE");
+  app.add_option("--against", arguments->against, "Another plan to hold this one against")
+      ->type_name("PLAN");
+  return [arguments](Console& console) { return report(console, *arguments); };
+}
+
+}  // namespace stagecraft
