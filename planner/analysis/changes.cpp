@@ -612,8 +612,10 @@ void set_shape(const Wishes& wishes, bool balance, ChangedPlan& changed) {
   const Shape now = require_one_shape(plan, what);
   Shape shape = wished_shape(wishes, now, plan);
   shape.virtual_stages = virtual_stages;
-  require_takes(after, shape, plan.batch.microbatches);
   const Model& model = changed.loaded.profile.model;
+  // More stages than layers is said of any schedule, where they are cut.
+  if (shape.stages() <= static_cast<int>(model.layers.size()))
+    require_takes(after, shape, plan.batch.microbatches);
   const auto recompute = recompute_of_all(plan, model);
   const auto cuts_as_wished = wished_cuts(wishes, model, shape.stages());
   const bool keeps_cuts = (!cuts_as_wished || *cuts_as_wished == cuts_of(plan)) && !balance &&
