@@ -100,9 +100,8 @@ std::vector<int> rows_to_fit(const MeasuredSet& set, Claim claim, std::uint64_t 
 SetResult replay(const MeasuredSet& set, Claim claim, std::uint64_t seed);
 /// The set with constants fitted elsewhere: nothing is fitted, every row is predicted.
 SetResult replay_with(const MeasuredSet& set, const Calibration& calibration);
-/// p10 and p90 of runs of publishers that nobody fitted, by the usual constants: four of five rows
-/// of each publisher left out are within, in the mean over publishers
-/// (tools/benchmarks/prediction-errors --leave-out).
+/// p10 and p90 of a publisher's runs that nobody fitted, by the usual constants: an estimate, the
+/// 80th percentile of publishers' mean errors where each is left out of the fit (README.md here).
 inline constexpr double interval_of_usual_constants = 0.22;
 /// The set with `usual_constants` of its device and their interval.
 SetResult replay_usual(const MeasuredSet& set);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "planner/analysis/advice.hpp"
 #include "planner/analysis/risk.hpp"
 #include "planner/analysis/utilisation.hpp"
 #include "planner/costs/compile.hpp"
@@ -338,6 +339,47 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
+// --- Advice -------------------------------------------------------------------------------------
+
+/// "tp=2, vpp=4: --tensor-model-parallel-size 4 → 2", in the words of what carries the plan out.
+std::string words_of_edit(const AdvisedEdit& edit) {
+  std::string words = to_string(edit.changes), flags;
+  for (const FlagEdit& flag : edit.flags) {
+    if (flag.name == "--set") return words;
+    flags += concat(flags.empty() ? ": " : ", ", to_string(flag, true));
+  }
+  return words + flags;
+}
+
+/// Single edits and pairs that make the step shorter, or the plan fit, best first.
+ordered_json advice_rows(const LoadedPlan& loaded, int threads) {
+  constexpr std::size_t most = 8;
+  const AdviceQuestion question{.target = target_of(loaded.plan),
+                                .script = {},
+                                .keep = {},
+                                .depth = 2,
+                                .top = most,
+                                .threads = threads,
+                                .stop = {}};
+  const Advice advice = advise(loaded, question);
+  std::vector<AdvisedEdit> edits = advice.singles;
+  edits.insert(edits.end(), advice.pairs.begin(), advice.pairs.end());
+  std::ranges::stable_sort(edits, {}, [](const AdvisedEdit& edit) { return edit.prediction.step; });
+  if (edits.size() > most) edits.resize(most);
+  auto rows = ordered_json::array();
+  for (const AdvisedEdit& edit : edits) {
+    const FullestDevice fullest = fullest_device(edit.prediction);
+    ordered_json row{{"edit", words_of_edit(edit)},
+                     {"step_ns", edit.prediction.step.count()},
+                     {"peak_bytes", fullest.peak}};
+    if (fullest.limit) row["limit_bytes"] = *fullest.limit;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// --- The file -----------------------------------------------------------------------------------
+
 /// Inside of <script> no text may look like a tag; as \u003c it is the same to a reader of JSON.
 std::string embedded(const ordered_json& json) {
   const std::string text = json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -383,7 +425,7 @@ ordered_json page_json(const PageQuestion& question) {
       {"what_if", what_if_json(question.loaded, plan.compiled, folds)},
       {"waterfall", waterfall_json(plan)},
       {"alternatives", alternatives_json(question.loaded, plan.prediction, question.threads)},
-      {"advice", ordered_json::array()},
+      {"advice", advice_rows(question.loaded, question.threads)},
       {"launch", launch_json(question.loaded)}};
   if (question.measured) json["measured"] = measured_json(plan, *question.measured);
   if (question.against != nullptr) json["against"] = against_json(*question.against);

@@ -29,8 +29,8 @@ struct PageQuestion {
 };
 
 /// What the page's scripts read: plan (name, words, figures, stages, layers, devices), what_if,
-/// waterfall, alternatives, launch, measured, against. Throws Error (input) for a plan that is not
-/// valid, and for a run of other instructions than the plan's.
+/// waterfall, alternatives, advice, launch, measured, against. Throws Error (input) for a plan that
+/// is not valid, and for a run of other instructions than the plan's.
 nlohmann::ordered_json page_json(const PageQuestion& question);
 
 /// The whole file. Text of the plan cannot end an element of it.
