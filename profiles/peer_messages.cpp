@@ -20,9 +20,9 @@ DeviceGroup group_of(const Cluster& cluster, const PeerSpan& span) {
   return device_group(cluster, std::move(devices));
 }
 
-/// Nothing is known of a generic device: its links are taken as they are.
+/// Of GPUs' libraries: links of CPUs and of generic devices are taken as they are.
 std::optional<KernelConstants> constants_of(const DeviceKind& device) {
-  if (device.generic) return {};
+  if (device.generic || device.name == "cpu") return {};
   return device.constants.value_or(usual_constants(device.name));
 }
 
@@ -67,7 +67,7 @@ struct Peers {
     return tensor;
   }
 
-  /// With the device's constants; as the links say where nothing is known of the device.
+  /// With the device's constants; as the links say where it has none.
   Duration collective(OperationKind kind, const DeviceGroup& group, double bytes) const {
     if (!constants)
       return collective_time(collective_named(kind), group, static_cast<Bytes>(bytes));

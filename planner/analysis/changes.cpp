@@ -8,6 +8,7 @@
 
 #include "planner/layouts/layouts.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "planner/space/schedule_choices.hpp"
 #include "planner/space/space.hpp"
 #include "planner/timing/fast_clock.hpp"
 #include "profiles/error.hpp"
@@ -403,7 +404,7 @@ Problem problem_for(const LoadedPlan& loaded, const Shape& shape) {
 /// know the schedule.
 std::optional<Layout> improved(const Space& space, const Setting& setting,
                                const std::vector<Layout>& layouts) {
-  if (!setting.trains || !setting.drains) return {};
+  if (!setting.trains || !setting.drains || is_only_simulated(setting.schedule)) return {};
   FastClock clock(space, setting);
   if (clock.order_for(layouts.front().replicas) == nullptr) return {};
   std::optional<Layout> best;

@@ -7,6 +7,7 @@
 #include "planner/costs/compile.hpp"
 #include "planner/plan/plan_words.hpp"
 #include "profiles/error.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/simulate.hpp"
 #include "tests/catch.hpp"
 
@@ -90,6 +91,27 @@ TEST_CASE("every advised edit takes the step that its row says") {
                        }));
   if (advice.together && !advice.pairs.empty())
     CHECK(advice.together->prediction.step < advice.pairs.front().prediction.step);
+}
+
+TEST_CASE("layers are balanced under every schedule that has equal stages to start from") {
+  int balanced = 0;
+  for (const ScheduleKind& kind : schedule_kinds) {
+    if (kind.weights != WeightPolicy::flush) continue;  // they do not share weights
+    INFO(kind.name);
+    LoadedPlan plan = even_plan(4, 1, 1, "4xa100@100Gb/s");
+    try {
+      if (kind.name == "seq1f1b") {
+        plan.plan.schedule = {.name = "seq1f1b", .sequence_chunks = 4};
+      } else {
+        plan = with(std::move(plan), {concat("schedule=", kind.name)});
+      }
+    } catch (const Error&) {
+      continue;
+    }
+    CHECK(simulated(plan, {read_change("layers=balanced")}) <= simulated(plan, {}) * 5 / 4);
+    ++balanced;
+  }
+  CHECK(balanced > 15);
 }
 
 TEST_CASE("what is to be kept is kept") {
