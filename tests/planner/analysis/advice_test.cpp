@@ -93,7 +93,8 @@ TEST_CASE("every advised edit takes the step that its row says") {
     CHECK(advice.together->prediction.step < advice.pairs.front().prediction.step);
 }
 
-TEST_CASE("layers are balanced under every schedule that has equal stages to start from") {
+TEST_CASE("layers are balanced under every schedule that has equal stages to start from",
+          "[seconds]") {
   int balanced = 0;
   for (const ScheduleKind& kind : schedule_kinds) {
     if (kind.weights != WeightPolicy::flush) continue;  // they do not share weights
@@ -103,7 +104,7 @@ TEST_CASE("layers are balanced under every schedule that has equal stages to sta
       if (kind.name == "seq1f1b") {
         plan.plan.schedule = {.name = "seq1f1b", .sequence_chunks = 4};
       } else {
-        plan = with(std::move(plan), {concat("schedule=", kind.name)});
+        plan = with(std::move(plan), {"batch=16", concat("schedule=", kind.name)});
       }
     } catch (const Error&) {
       continue;
