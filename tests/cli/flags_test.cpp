@@ -180,7 +180,7 @@ TEST_CASE("each flag changes the answer about a plan or a schedule, or is refuse
   fs::create_directory(folder);
   REQUIRE(answer(folder,
                  "plan tiny-gpt 2x4xa100@10Gb/s --batch 32 --schedule 1f1b --tensor-parallel 1 "
-                 "--straight --gap 50% -o p.json")
+                 "--straight --pp 8 --mbs 4 --gap 50% -o p.json")
               .code == 0);
   const std::string schedule =
       "--schedule 1f1b --stages 4 --microbatches 8 --forward 10ms --backward 20ms";
