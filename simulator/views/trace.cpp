@@ -290,4 +290,19 @@ Trace read_trace(const Json& json) {
   return trace;
 }
 
+bool is_perfetto_trace(const std::string& content) {
+  // A message of protobuf begins with a field's tag, and holds bytes that no JSON does.
+  return content.starts_with('\n') && content.find('\0') != std::string::npos;
+}
+
+Trace read_trace(const std::string& content, const std::string& path) {
+  if (is_perfetto_trace(content)) {
+    throw Error(
+        ErrorKind::input,
+        concat(path, ": a trace in Perfetto's own format, which viewers read; expected the ",
+               "JSON that a trace file not named .pftrace has"));
+  }
+  return read_trace(Json::parse(content, path));
+}
+
 }  // namespace stagecraft

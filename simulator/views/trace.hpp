@@ -23,5 +23,11 @@ std::string write_trace(const Trace& trace);
 
 /// Reads such a file back, exactly. Throws Error (input) for other files.
 Trace read_trace(const class Json& json);
+/// Whether it is a trace in Perfetto's own format (simulator/views/perfetto.hpp), which only
+/// viewers read.
+bool is_perfetto_trace(const std::string& content);
+/// The same of a file's content. Perfetto's own format, which `export perfetto` writes too, is told
+/// apart.
+Trace read_trace(const std::string& content, const std::string& path);
 
 }  // namespace stagecraft

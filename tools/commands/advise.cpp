@@ -263,7 +263,7 @@ void declare_options(CLI::App& app, AdviseArguments& arguments) {
       ->type_name("NAME");
   app.add_option("--keep", arguments.keep,
                  "What must stay as it is: keys of simulate's --set, such as tp,pp")
-      ->type_name("NAME,…");
+      ->type_name("NAMES");
   app.add_option("--top", arguments.top, "Number of single edits, and of pairs, to show (8)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));

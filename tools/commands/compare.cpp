@@ -173,7 +173,7 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
   const std::string content = read_file(trace_path);
   console.input(loaded.path, loaded.hash);
   console.input(trace_path, content_hash(content));
-  const Trace trace = read_trace(Json::parse(content, trace_path));
+  const Trace trace = read_trace(content, trace_path);
   if (trace.about.contains("plan") && trace.about.at("plan") != loaded.hash) {
     console.note("the trace was made from another version of this plan");
   }
@@ -370,7 +370,7 @@ int compare_files(Console& console, const CompareArguments& arguments) {
                           "`stagecraft plan MODEL CLUSTER -o FILE` another plan"});
   const std::string second = read_file(files[1]);
   refuse_foreign_plan(second, files[1]);
-  const bool second_is_plan = is_plan(Json::parse(second, files[1]));
+  const bool second_is_plan = !is_perfetto_trace(second) && is_plan(Json::parse(second, files[1]));
   if (second_is_plan) return compare_plans(console, arguments);
   if (files.size() > 2) fail_usage("compare takes one plan and one trace, or several plans");
   if (is_given(arguments.memory)) {

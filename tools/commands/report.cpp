@@ -27,7 +27,7 @@ PageRun read_measured_run(Console& console, const LoadedPlan& loaded, const std:
   const std::string content = read_file(path);
   const std::string hash = content_hash(content);
   console.input(path, hash);
-  const Trace trace = read_trace(Json::parse(content, path));
+  const Trace trace = read_trace(content, path);
   if (trace.about.contains("kind") && trace.about.at("kind") == "predicted")
     console.note(
         concat(path, " is a prediction, not a run: the page shows it as if it were measured"));

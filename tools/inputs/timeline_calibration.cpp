@@ -33,14 +33,16 @@ struct Verdict {
 Trace read_measured_trace(Console& console, const std::string& path, const LoadedPlan& loaded) {
   const std::string content = read_file(path);
   console.input(path, content_hash(content));
-  const Json json = Json::parse(content, path);
-  Trace trace = read_trace(json);
+  Trace trace = read_trace(content, path);
+  const auto fail_as = [&](const std::string& sentence) {
+    throw Error(ErrorKind::input, sentence, SourcePlace{path, 1, 1});
+  };
   const std::string again = concat("record one with stagecraft run ", loaded.path, " --trace FILE");
   if (trace.about.contains("kind") && trace.about.at("kind") != "measured")
-    json.fail(concat("the timeline is ", trace.about.at("kind"), ", not measured; ", again));
+    fail_as(concat("the timeline is ", trace.about.at("kind"), ", not measured; ", again));
   if (trace.about.contains("plan") && trace.about.at("plan") != loaded.hash) {
-    json.fail(concat("the timeline is of another plan or version of it (", trace.about.at("plan"),
-                     "; ", loaded.path, " is ", loaded.hash, "); ", again));
+    fail_as(concat("the timeline is of another plan or version of it (", trace.about.at("plan"),
+                   "; ", loaded.path, " is ", loaded.hash, "); ", again));
   }
   if (trace.about.contains("backend") && trace.about.at("backend") == "sleep")
     console.note("the run slept for predicted times: it says nothing about layers");

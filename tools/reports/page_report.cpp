@@ -101,6 +101,7 @@ ordered_json figures_json(const Told& plan) {
                     {"samples_per_second", prediction.samples_per_second},
                     {"tokens_per_second", prediction.tokens_per_second},
                     {"devices", used_devices(plan.loaded.plan).size()},
+                    {"device_word", device_word(plan.loaded.plan, plan.loaded.cluster)},
                     {"fits", prediction.fits},
                     {"provenance", to_string(prediction.provenance)},
                     {"interval", interval_json(plan)}};

@@ -261,15 +261,10 @@ std::string tensor_degrees(const Plan& plan) {
   return alike ? fmt::format("{}", degrees.front()) : fmt::format("{}", fmt::join(degrees, "-"));
 }
 
-namespace {
-
-/// What the devices are called one by one.
 std::string_view device_word(const Plan& plan, const Cluster& cluster) {
   const DeviceKind& kind = kind_of(cluster, used_devices(plan).front());
   return kind.generic || kind.name == "cpu" ? "device" : "GPU";
 }
-
-}  // namespace
 
 std::string prediction_sentence(const Plan& plan, const Cluster& cluster,
                                 const Prediction& prediction) {

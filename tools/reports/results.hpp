@@ -44,6 +44,9 @@ std::string plan_table(const Plan& plan, const Model& model, const Prediction& p
 std::string highest_peak(const Prediction& prediction);
 /// "4", or that of each stage: "4-2-2-2".
 std::string tensor_degrees(const Plan& plan);
+/// What the plan's devices are called one by one: "GPU", or "device".
+std::string_view device_word(const Plan& plan, const Cluster& cluster);
+
 /// "step 4.75s, 53.9 samples/s, 78,380 tokens/s (1,225 tokens/s/GPU), bubble 27.3 % (datasheet
 /// costs)": the prediction in a line.
 std::string prediction_sentence(const Plan& plan, const Cluster& cluster,

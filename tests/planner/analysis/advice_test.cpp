@@ -10,31 +10,19 @@
 #include "simulator/schedules/schedules.hpp"
 #include "simulator/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/planner/analysis/gpt2_plan.hpp"
 
 using namespace stagecraft;
+using namespace stagecraft::tests;
 
 namespace {
 
-/// GPT-2 774M, whose 36 blocks are in equal stages, on pipeline devices of replicas of peers.
+/// With the 36 blocks in equal stages.
 LoadedPlan even_plan(int pipeline, int data, int tensor, const std::string& cluster) {
-  LoadedPlan loaded;
-  loaded.cluster = load_cluster(cluster);
-  loaded.profile.model = builtin_model("gpt2-774m");
-  Plan& plan = loaded.plan;
-  plan.model = "gpt2-774m";
-  plan.cluster = cluster;
-  plan.precision = Precision::bfloat16;
-  plan.batch = {.global = 64, .microbatch = data, .microbatches = 64 / data, .sequence = 1024};
-  int device = 0;
+  LoadedPlan loaded = gpt2_plan(pipeline, data, tensor, cluster);
   for (int p = 0; p < pipeline; ++p) {
-    Stage stage{.layers = {p == 0 ? 0 : 1 + 36 / pipeline * p,
-                           p + 1 == pipeline ? 38 : 1 + 36 / pipeline * (p + 1)},
-                .devices = {}};
-    for (int r = 0; r < data; ++r) {
-      stage.devices.emplace_back();
-      for (int t = 0; t < tensor; ++t) stage.devices.back().push_back(device++);
-    }
-    plan.stages.push_back(stage);
+    loaded.plan.stages[static_cast<std::size_t>(p)].layers = {
+        p == 0 ? 0 : 1 + 36 / pipeline * p, p + 1 == pipeline ? 38 : 1 + 36 / pipeline * (p + 1)};
   }
   return loaded;
 }

@@ -3,34 +3,12 @@
 #include "planner/costs/predict.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/planner/analysis/gpt2_plan.hpp"
 
 using namespace stagecraft;
+using namespace stagecraft::tests;
 
 namespace {
-
-/// GPT-2 774M (36 blocks between embedding and head) on so many pipeline devices of so many
-/// replicas, each of tensor-parallel peers, in turns of the cluster's devices.
-LoadedPlan plan_of(int pipeline, int data, int tensor, const std::string& cluster = "8xa100") {
-  LoadedPlan loaded;
-  loaded.cluster = load_cluster(cluster);
-  loaded.profile.model = builtin_model("gpt2-774m");
-  Plan& plan = loaded.plan;
-  plan.model = "gpt2-774m";
-  plan.cluster = cluster;
-  plan.precision = Precision::bfloat16;
-  plan.batch = {.global = 64, .microbatch = data, .microbatches = 64 / data, .sequence = 1024};
-  const int layers = static_cast<int>(loaded.profile.model.layers.size());
-  int device = 0;
-  for (int p = 0; p < pipeline; ++p) {
-    Stage stage{.layers = {layers * p / pipeline, layers * (p + 1) / pipeline}, .devices = {}};
-    for (int r = 0; r < data; ++r) {
-      stage.devices.emplace_back();
-      for (int t = 0; t < tensor; ++t) stage.devices.back().push_back(device++);
-    }
-    plan.stages.push_back(stage);
-  }
-  return loaded;
-}
 
 std::vector<Change> read(const std::vector<std::string>& texts) {
   std::vector<Change> changes;
@@ -53,7 +31,7 @@ Duration step_after(const LoadedPlan& loaded, const std::vector<std::string>& te
 }  // namespace
 
 TEST_CASE("a plan with one value set is the plan that has this value") {
-  const LoadedPlan plan = plan_of(4, 2, 1);
+  const LoadedPlan plan = gpt2_plan(4, 2, 1);
   SECTION("nothing") {
     CHECK(after(plan, {}) == plan.plan);
   }
@@ -92,17 +70,17 @@ TEST_CASE("a plan with one value set is the plan that has this value") {
 
 TEST_CASE("a change of degrees gives the plan that has these degrees") {
   SECTION("tensor-parallel peers are taken from replicas; a replica keeps its microbatch") {
-    CHECK(after(plan_of(2, 4, 1), {"tp=2"}) == plan_of(2, 2, 2).plan);
-    CHECK(after(plan_of(2, 2, 2), {"tensor-parallel=1"}) == plan_of(2, 4, 1).plan);
+    CHECK(after(gpt2_plan(2, 4, 1), {"tp=2"}) == gpt2_plan(2, 2, 2).plan);
+    CHECK(after(gpt2_plan(2, 2, 2), {"tensor-parallel=1"}) == gpt2_plan(2, 4, 1).plan);
   }
   SECTION("replicas are set by themselves") {
-    const Plan plan = after(plan_of(4, 2, 1), {"dp=1"});
+    const Plan plan = after(gpt2_plan(4, 2, 1), {"dp=1"});
     CHECK(plan.stages.front().devices == std::vector<std::vector<int>>{{0}});
     CHECK(plan.stages.back().devices == std::vector<std::vector<int>>{{3}});
     CHECK(plan.batch.microbatches == 64);
   }
   SECTION("other numbers of stages have layers cut anew, none of which is lost") {
-    const ChangedPlan found = changed(plan_of(4, 2, 1), read({"pp=8"}));
+    const ChangedPlan found = changed(gpt2_plan(4, 2, 1), read({"pp=8"}));
     const Plan& plan = found.loaded.plan;
     REQUIRE(plan.stages.size() == 8);
     CHECK(plan.stages.front().layers.first == 0);
@@ -111,20 +89,20 @@ TEST_CASE("a change of degrees gives the plan that has these degrees") {
     CHECK(found.notes.size() == 1);
   }
   SECTION("interleaved: stages of one device are on its devices") {
-    const Plan plan = after(plan_of(4, 2, 1), {"schedule=interleaved"});
+    const Plan plan = after(gpt2_plan(4, 2, 1), {"schedule=interleaved"});
     CHECK(plan.schedule.virtual_stages == 2);
     REQUIRE(plan.stages.size() == 8);
-    CHECK(plan.stages[5].devices == plan_of(4, 2, 1).plan.stages[1].devices);
-    const Plan vee = after(plan_of(4, 2, 1), {"schedule=zb-v"});
+    CHECK(plan.stages[5].devices == gpt2_plan(4, 2, 1).plan.stages[1].devices);
+    const Plan vee = after(gpt2_plan(4, 2, 1), {"schedule=zb-v"});
     REQUIRE(vee.stages.size() == 8);
-    CHECK(vee.stages[5].devices == plan_of(4, 2, 1).plan.stages[2].devices);
+    CHECK(vee.stages[5].devices == gpt2_plan(4, 2, 1).plan.stages[2].devices);
   }
 }
 
 TEST_CASE("a change of the cluster is the plan on that cluster") {
-  const LoadedPlan plan = plan_of(4, 2, 1, "2x4xa100@100Gb/s");
-  CHECK(step_after(plan, {"link0=50%"}) == step(plan_of(4, 2, 1, "2x4xa100@50Gb/s")));
-  CHECK(step_after(plan, {"link0=25Gb/s"}) == step(plan_of(4, 2, 1, "2x4xa100@25Gb/s")));
+  const LoadedPlan plan = gpt2_plan(4, 2, 1, "2x4xa100@100Gb/s");
+  CHECK(step_after(plan, {"link0=50%"}) == step(gpt2_plan(4, 2, 1, "2x4xa100@50Gb/s")));
+  CHECK(step_after(plan, {"link0=25Gb/s"}) == step(gpt2_plan(4, 2, 1, "2x4xa100@25Gb/s")));
   CHECK(step_after(plan, {"link0=100%"}) == step(plan));
   CHECK(step_after(plan, {"link0.latency=1ms"}) > step(plan));
   CHECK(changed(plan, read({"link1=10GB/s"})).changes_cluster);
@@ -134,7 +112,7 @@ TEST_CASE("a change of the cluster is the plan on that cluster") {
 }
 
 TEST_CASE("balanced stages take no longer than those there were") {
-  LoadedPlan plan = plan_of(4, 2, 1);
+  LoadedPlan plan = gpt2_plan(4, 2, 1);
   plan.plan.stages[0].layers.end = 20;
   plan.plan.stages[1].layers = {20, 24};
   plan.plan.stages[2].layers = {24, 28};
@@ -146,7 +124,7 @@ TEST_CASE("balanced stages take no longer than those there were") {
 }
 
 TEST_CASE("what cannot be changed says which value, and why") {
-  const LoadedPlan plan = plan_of(4, 2, 1);
+  const LoadedPlan plan = gpt2_plan(4, 2, 1);
   const auto complaint = [&](const std::vector<std::string>& texts) {
     try {
       changed(plan, read(texts));

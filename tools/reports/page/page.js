@@ -168,13 +168,13 @@ function headline(plan) {
   const unit = hasTokens ? 'tokens/s' : 'samples/s';
   const cards = [
     card('step', timeText(figures.step_ns), `bubble ${percentText(figures.bubble)}`),
-    card(`${unit} per GPU`, countText(rate), intervalWords(figures, rate)),
+    card(`${unit} per ${figures.device_word}`, countText(rate), intervalWords(figures, rate)),
     card(`${unit} in all`, countText(rate * devices), `${devices} devices`),
   ];
   if (figures.mfu !== undefined) {
     const tflops = figures.mfu * figures.peak_flops / devices / 1e12;
     cards.push(card(
-        'TFLOP/s per GPU', countText(tflops),
+        `TFLOP/s per ${figures.device_word}`, countText(tflops),
         `of ${countText(figures.peak_flops / devices / 1e12)}, dense ${plan.precision}`));
     cards.push(card('MFU', percentText(figures.mfu), 'attention counted in full (PaLM)'));
     if (figures.mfu_causal < figures.mfu)
@@ -353,7 +353,7 @@ class Workbench {
     const rate = samples / (run.step / 1e9) * (plan.sequence || 1) / plan.figures.devices;
     const rateBefore = whatIf.now.microbatches * whatIf.json.samples / (before / 1e9) *
         (plan.sequence || 1) / plan.figures.devices;
-    const unit = plan.sequence ? 'tokens/s per GPU' : 'samples/s per GPU';
+    const unit = `${plan.sequence ? 'tokens/s' : 'samples/s'} per ${plan.figures.device_word}`;
     const busy = busyTimes(run.program, run.times);
     const bubble = 1 - busy.reduce((sum, time) => sum + time, 0) / busy.length / run.step;
     const most = fullest(run, plan.rows);
@@ -523,7 +523,7 @@ function topologySection(plan) {
 function alternativesSection(points, plan) {
   const perSecond = (point) =>
       point.samples_per_second * (plan.sequence || 1) / plan.figures.devices;
-  const unit = plan.sequence ? 'tokens/s per GPU' : 'samples/s per GPU';
+  const unit = `${plan.sequence ? 'tokens/s' : 'samples/s'} per ${plan.figures.device_word}`;
   const order = points.map((point, i) => [point, i])
                     .sort(([a], [b]) => b.fits - a.fits || perSecond(b) - perSecond(a));
   return section(
@@ -607,7 +607,7 @@ function againstSection(plan, other) {
     ['what', degreesLine(plan), degreesLine(other)],
     ['step', timeText(plan.figures.step_ns), timeText(other.figures.step_ns)],
     [
-      plan.sequence ? 'tokens/s per GPU' : 'samples/s per GPU', countText(rate(plan)),
+      `${plan.sequence ? 'tokens/s' : 'samples/s'} per ${plan.figures.device_word}`, countText(rate(plan)),
       `${countText(rate(other))} (${differenceText(rate(other), rate(plan))})`
     ],
     ['bubble', percentText(plan.figures.bubble), percentText(other.figures.bubble)],
