@@ -49,6 +49,7 @@ class Alpa {
     limit_ = kind.memory_unlimited ? std::numeric_limits<Bytes>::max() : usable_memory(kind);
     most_stages_ = std::min({layers_, devices_, space.problem().max_stages.value_or(layers_)});
     find_submeshes();
+    list_ranges();
   }
 
   AlpaPlan search(const SearchControl& control) {
@@ -61,7 +62,7 @@ class Alpa {
       if (others * *bound + least >= best_.latency || control.stop.stop_requested()) break;
       const double sum = least_sum(*bound);
       ++tried_;
-      if (sum + others * *bound < best_.latency) best_ = read_plan(sum + others * *bound);
+      if (sum + others * *bound < best_.latency) best_ = read_plan(sum + others * *bound, *bound);
     }
     return best_;
   }
@@ -69,10 +70,10 @@ class Alpa {
   std::int64_t tried() const { return tried_; }
 
  private:
-  struct Step {
-    double sum = infinite;
-    int end = 0;
-    int submesh = 0;
+  /// What a stage of some layers takes on one device, and holds.
+  struct Range {
+    double seconds = 0;
+    Bytes resident = 0, activations = 0, workspace = 0;
   };
 
   /// Alpa's shapes: 1, 2, 4, … devices of one host, then whole hosts.
@@ -89,16 +90,28 @@ class Alpa {
     }
   }
 
-  double time(const LayerRange& layers, int submesh) const {
-    return seconds(table_.forward(layers) + table_.backward(layers)) / submesh;
+  void list_ranges() {
+    for (int first = 0; first < layers_; ++first) {
+      auto& ranges = ranges_.emplace_back();
+      for (int end = first + 1; end <= layers_; ++end) {
+        const LayerRange layers{first, end};
+        const ChunkMemory memory = table_.memory(layers, space_.problem().optimizer.kind);
+        ranges.push_back({.seconds = seconds(table_.forward(layers) + table_.backward(layers)),
+                          .resident = memory.parameters + memory.gradients + memory.optimizer,
+                          .activations = memory.saved + memory.input,
+                          .workspace = memory.workspace});
+      }
+    }
   }
 
-  bool fits(const LayerRange& layers, int submesh, int stages_after) const {
+  const Range& range(int first, int end) const {
+    return ranges_[index(first)][index(end - first - 1)];
+  }
+
+  bool fits(const Range& range, int submesh, int stages_after) const {
     if (limit_ == std::numeric_limits<Bytes>::max()) return true;
-    const ChunkMemory memory = table_.memory(layers, space_.problem().optimizer.kind);
-    const Bytes resident = memory.parameters + memory.gradients + memory.optimizer;
-    const Bytes activations = memory.saved + memory.input;
-    return resident + activations * (stages_after + 1) / submesh + memory.workspace <= limit_;
+    const Bytes activations = range.activations * (stages_after + 1) / submesh;
+    return range.resident + activations + range.workspace <= limit_;
   }
 
   /// Every time a stage could take, ascending.
@@ -106,7 +119,7 @@ class Alpa {
     std::vector<double> bounds;
     for (int first = 0; first < layers_; ++first) {
       for (int end = first + 1; end <= layers_; ++end) {
-        for (const int submesh : submeshes_) bounds.push_back(time({first, end}, submesh));
+        for (const int submesh : submeshes_) bounds.push_back(range(first, end).seconds / submesh);
       }
     }
     std::sort(bounds.begin(), bounds.end());
@@ -114,55 +127,68 @@ class Alpa {
     return bounds;
   }
 
-  Step& step(int stages, int layer, int devices) {
-    return steps_[(index(stages) * index(layers_ + 1) + index(layer)) * index(devices_ + 1) +
-                  index(devices)];
+  /// Least sums of so many stages from this layer on, by how many devices they have.
+  double* sums(int stages, int layer) {
+    return &sums_[(index(stages) * index(layers_ + 1) + index(layer)) * index(devices_ + 1)];
   }
+  double whole(int stages) { return sums(stages, 0)[devices_]; }
 
   /// The least sum of stage times with none above the bound, over all numbers of stages.
   double least_sum(double bound) {
-    steps_.assign(index(most_stages_ + 1) * index(layers_ + 1) * index(devices_ + 1), {});
-    step(0, layers_, 0).sum = 0;
+    sums_.assign(index(most_stages_ + 1) * index(layers_ + 1) * index(devices_ + 1), infinite);
+    sums(0, layers_)[0] = 0;
     for (int stages = 1; stages <= most_stages_; ++stages) {
       for (int layer = layers_ - 1; layer >= 0; --layer) add_stage(stages, layer, bound);
     }
     double least = infinite;
-    for (int stages = 1; stages <= most_stages_; ++stages) {
-      least = std::min(least, step(stages, 0, devices_).sum);
-    }
+    for (int stages = 1; stages <= most_stages_; ++stages) least = std::min(least, whole(stages));
     return least;
   }
 
-  /// Puts a stage from `layer` on before the stages behind it.
-  void add_stage(int stages, int layer, double bound) {
+  /// Calls `use(submesh, end, seconds)` for every stage from `layer` on that is within the bound
+  /// and fits with so many stages, itself among them, until that says true.
+  template <class Use>
+  void for_stages(int stages, int layer, double bound, const Use& use) {
     for (const int submesh : submeshes_) {
       for (int end = layer + 1; end <= layers_; ++end) {
-        const LayerRange layers{layer, end};
-        const double here = time(layers, submesh);
-        if (here > bound) break;
-        if (!fits(layers, submesh, stages - 1)) break;
-        for (int devices = submesh; devices <= devices_; ++devices) {
-          const double sum = here + step(stages - 1, end, devices - submesh).sum;
-          Step& best = step(stages, layer, devices);
-          if (sum < best.sum) best = {sum, end, submesh};
-        }
+        const Range& range = this->range(layer, end);
+        const double here = range.seconds / submesh;
+        if (here > bound || !fits(range, submesh, stages - 1)) break;
+        if (use(submesh, end, here)) return;
       }
     }
   }
 
-  /// The path behind the last `least_sum`.
-  AlpaPlan read_plan(double latency) {
+  /// Puts a stage from `layer` on before the stages behind it.
+  void add_stage(int stages, int layer, double bound) {
+    double* const own = sums(stages, layer);
+    for_stages(stages, layer, bound, [&](int submesh, int end, double here) {
+      const double* const behind = sums(stages - 1, end);
+      for (int devices = submesh; devices <= devices_; ++devices)
+        own[devices] = std::min(own[devices], here + behind[devices - submesh]);
+      return false;
+    });
+  }
+
+  /// The path behind the last `least_sum`, which was asked with this bound.
+  AlpaPlan read_plan(double latency, double bound) {
     AlpaPlan plan{.latency = latency, .cuts = {0}, .submeshes = {}};
     int stages = 1;
     for (int count = 2; count <= most_stages_; ++count) {
-      if (step(count, 0, devices_).sum < step(stages, 0, devices_).sum) stages = count;
+      if (whole(count) < whole(stages)) stages = count;
     }
     int devices = devices_;
     for (int layer = 0; layer < layers_; --stages) {
-      const Step& taken = step(stages, layer, devices);
-      plan.submeshes.push_back(taken.submesh);
-      plan.cuts.push_back(layer = taken.end);
-      devices -= taken.submesh;
+      const double least = sums(stages, layer)[devices];
+      for_stages(stages, layer, bound, [&](int submesh, int end, double here) {
+        if (submesh > devices || here + sums(stages - 1, end)[devices - submesh] != least)
+          return false;
+        plan.submeshes.push_back(submesh);
+        plan.cuts.push_back(end);
+        return true;
+      });
+      layer = plan.cuts.back();
+      devices -= plan.submeshes.back();
     }
     return plan;
   }
@@ -174,7 +200,8 @@ class Alpa {
   Bytes limit_ = 0;
   int most_stages_ = 1;
   std::vector<int> submeshes_;
-  std::vector<Step> steps_;
+  std::vector<std::vector<Range>> ranges_;  ///< by first layer, then by end
+  std::vector<double> sums_;
   AlpaPlan best_;
   std::int64_t tried_ = 0;
 };

@@ -138,7 +138,7 @@ bool PathBound::weigh(const Weights& weights, SeenLayout& found) {
 }
 
 double PathBound::value(const Row& row, const Weighting& parts) const {
-  return scale(row) * weighed(row.unit, parts);
+  return scale(row) * row.sparse.weighed(parts);
 }
 
 void PathBound::try_out(const Chosen& chosen, const VisitTimed& visit) {

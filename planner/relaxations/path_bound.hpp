@@ -107,8 +107,9 @@ class PathBound {
   /// A path, or what a device has at some moment, in parts of the limit.
   struct Row {
     Weighting unit;
+    SparseWeighting sparse{unit};
     bool is_time = false;
-    PassCounts path;        ///< if it is
+    PassCounts path = {};   ///< if it is
     std::int64_t used = 0;  ///< in this game it last had weight
   };
   /// A layout that had the least sum for some weights.

@@ -51,10 +51,42 @@ Weighting lengths(const PassCounts& path, double tie) {
   return sum;
 }
 
-double weighed(const Weighting& weights, const Weighting& layout) {
-  double sum = weights.constant;
-  for (std::size_t s = 0; s < weights.stages.size(); ++s)
-    sum += weighed(weights.stages[s], layout.stages[s]) + weighed(weights.cuts[s], layout.cuts[s]);
+SparseWeighting::SparseWeighting(const Weighting& weights) : constant_(weights.constant) {
+  for (std::size_t s = 0; s < weights.stages.size(); ++s) {
+    const std::ptrdiff_t own = add(weights.stages[s]), cut = add(weights.cuts[s]);
+    if (own + cut > 0) stages_.push_back({.stage = s, .own = own, .cut = cut});
+  }
+}
+
+/// How many pairs are not zero.
+template <class Kind, int count>
+std::ptrdiff_t SparseWeighting::add(const Parts<Kind, count>& parts) {
+  std::ptrdiff_t added = 0;
+  for (std::size_t place = 0; place < parts.pairs; ++place) {
+    const std::array<double, 2> pair = parts.pair(place);
+    if (pair == std::array<double, 2>{}) continue;
+    pairs_.push_back({.place = place, .weights = pair});
+    ++added;
+  }
+  return added;
+}
+
+double SparseWeighting::weighed(const Weighting& layout) const {
+  double sum = constant_;
+  auto next = pairs_.begin();
+  const auto add_up = [&](const auto& parts, std::ptrdiff_t count) {
+    double even = 0, odd = 0;
+    for (const auto end = next + count; next != end; ++next) {
+      const std::array<double, 2> pair = parts.pair(next->place);
+      even += next->weights[0] * pair[0];
+      odd += next->weights[1] * pair[1];
+    }
+    return even + odd;
+  };
+  for (const auto& [stage, own, cut] : stages_) {
+    const double of_stage = add_up(layout.stages[stage], own);
+    sum += of_stage + add_up(layout.cuts[stage], cut);
+  }
   return sum;
 }
 

@@ -68,6 +68,11 @@ class Parts {
     return even + odd;
   }
 
+  static constexpr std::size_t pairs = count / 2;
+  std::array<double, 2> pair(std::size_t place) const {
+    return {values_[2 * place], values_[2 * place + 1]};
+  }
+
  private:
   static_assert(count % 2 == 0);
   std::array<double, count> values_{};
@@ -89,7 +94,30 @@ struct Weighting {
 
 /// Of a path, in nanoseconds; `tie` is what one takes.
 Weighting lengths(const PassCounts& path, double tie);
-double weighed(const Weighting& weights, const Weighting& layout);
+
+/// Weights most of which are zero: a path passes few parts of a stage, a device is full by its own
+/// stages only.
+class SparseWeighting {
+ public:
+  explicit SparseWeighting(const Weighting& weights);
+  /// Of all parts, stage by stage, the stage and then the cut behind it, and the constant.
+  double weighed(const Weighting& layout) const;
+
+ private:
+  struct Pair {
+    std::size_t place;
+    std::array<double, 2> weights;
+  };
+  struct Stage {
+    std::size_t stage;
+    std::ptrdiff_t own, cut;  ///< how many of `pairs_`, after those of the stages before
+  };
+  template <class Kind, int count>
+  std::ptrdiff_t add(const Parts<Kind, count>& parts);
+  std::vector<Pair> pairs_;
+  std::vector<Stage> stages_;
+  double constant_ = 0;
+};
 
 class StageChoices {
  public:

@@ -25,6 +25,14 @@ void for_each_choice(const PathBound& bound, std::vector<StageChoices::Choice>& 
   }
 }
 
+/// Of all parts, those that are zero, too.
+double weighed(const Weighting& weights, const Weighting& layout) {
+  double sum = weights.constant;
+  for (std::size_t s = 0; s < weights.stages.size(); ++s)
+    sum += weighed(weights.stages[s], layout.stages[s]) + weighed(weights.cuts[s], layout.cuts[s]);
+  return sum;
+}
+
 std::vector<StageChoices::Choice> choices_of(const Layout& layout) {
   std::vector<StageChoices::Choice> choices;
   for (std::size_t s = 0; s < layout.recompute.size(); ++s)
@@ -50,7 +58,11 @@ TEST_CASE("no layout takes less than a path of another one", "[path_bound][secon
     CriticalPasses passes(costs, order, setting.microbatches);
     const StageChoices choices(space, costs, order, {Recompute::none, Recompute::full});
     const auto length_in = [&](const PassCounts& path, const Layout& layout) {
-      return weighed(lengths(path, costs.tie()), choices.parts(choices_of(layout)));
+      const Weighting weights = lengths(path, costs.tie());
+      const Weighting parts = choices.parts(choices_of(layout));
+      const double length = SparseWeighting(weights).weighed(parts);
+      CHECK(length == weighed(weights, parts));
+      return length;
     };
     for (std::size_t i = 0; i < known.size(); i += 1 + known.size() / 8) {
       double step = 0;
