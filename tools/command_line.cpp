@@ -110,7 +110,7 @@ std::string overview() {
       "Stagecraft plans, simulates and runs pipeline-parallel training.\n\n"
       "  stagecraft VERB [ARGUMENTS] [OPTIONS]          stagecraft VERB --help\n\n";
   for (const Command& command : commands) {
-    text += "  " + std::string(command.name) + std::string(10 - command.name.size(), ' ') +
+    text += "  " + std::string(command.name) + std::string(12 - command.name.size(), ' ') +
             std::string(command.summary) + "\n";
   }
   return text +
@@ -208,6 +208,15 @@ int parse_and_run(int argc, const char* const* argv) {
 }
 
 }  // namespace
+
+void for_each_verb(const std::function<void(const Command&, const CLI::App&)>& look) {
+  CLI::App program;
+  std::vector<Verb> verbs(commands.size());
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    declare(verbs[i], program, commands[i]);
+    look(commands[i], *verbs[i].app);
+  }
+}
 
 int run_command_line(int argc, const char* const* argv) {
   const std::span<const char* const> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);

@@ -13,6 +13,7 @@ Action declare_calibrate(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_cluster(CLI::App& app);
 Action declare_compare(CLI::App& app);
+Action declare_completion(CLI::App& app);
 Action declare_diagnose(CLI::App& app);
 Action declare_doctor(CLI::App& app);
 Action declare_explain(CLI::App& app);
@@ -25,6 +26,7 @@ Action declare_profile(CLI::App& app);
 Action declare_report(CLI::App& app);
 Action declare_run(CLI::App& app);
 Action declare_schedule(CLI::App& app);
+Action declare_schema(CLI::App& app);
 Action declare_simulate(CLI::App& app);
 
 inline constexpr std::array commands{
@@ -100,6 +102,13 @@ inline constexpr std::array commands{
             declare_model},
     Command{"cluster", "list devices and clusters, or show one",
             "stagecraft cluster list\nstagecraft cluster show 4x8xh100@400Gb/s", declare_cluster},
+    Command{"schema", "print the JSON Schema of one of Stagecraft's files",
+            "stagecraft schema list\nstagecraft schema plan -o plan.schema.json", declare_schema},
+    Command{"completion", "print what completes this command line in bash, zsh or fish",
+            "source <(stagecraft completion bash)\n"
+            "stagecraft completion zsh -o ~/.zfunc/_stagecraft\n"
+            "stagecraft completion fish -o ~/.config/fish/completions/stagecraft.fish",
+            declare_completion},
     Command{"doctor", "say what this program was built with and what the machine lacks",
             "stagecraft doctor", declare_doctor},
 };

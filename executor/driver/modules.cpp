@@ -10,12 +10,12 @@ namespace stagecraft {
 
 namespace {
 
-/// Beside the program, above it (where its tests find it), or in ../lib where it is installed.
+/// Beside the program, above it (where its tests find it), or where it is installed.
 std::filesystem::path find_module(std::string_view module) {
   const std::string file = concat("libstagecraft_", module, ".so");
   const auto folder = std::filesystem::canonical("/proc/self/exe").parent_path();
-  for (const auto& candidate :
-       {folder / file, folder.parent_path() / file, folder.parent_path() / "lib" / file}) {
+  for (const auto& candidate : {folder / file, folder.parent_path() / file,
+                                folder.parent_path() / "lib/stagecraft" / file}) {
     if (std::filesystem::exists(candidate)) return candidate;
   }
   return {};

@@ -93,8 +93,6 @@ std::string unit_drawing(const Program& program) {
   return draw_svg(simulate(program, costs), {.unit = unit});
 }
 
-constexpr std::array formats{"unicode", "ascii", "torch", "torch-full", "svg", "json"};
-
 /// What of torch the words are for: "torch-full@2.11".
 struct Format {
   std::string name;
@@ -104,8 +102,8 @@ struct Format {
 Format read_format(const std::string& text) {
   const std::size_t at = text.find('@');
   Format format{.name = text.substr(0, at)};
-  if (std::ranges::find(formats, format.name) == formats.end()) {
-    fail_unknown("format", format.name, {formats.begin(), formats.end()});
+  if (std::ranges::find(schedule_formats, format.name) == schedule_formats.end()) {
+    fail_unknown("format", format.name, {schedule_formats.begin(), schedule_formats.end()});
   }
   if (at == std::string::npos) return format;
   if (!format.name.starts_with("torch")) {

@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "simulator/views/torch_csv.hpp"
 #include "tools/console.hpp"
@@ -20,6 +22,10 @@ TorchSchedule read_schedule_file(Console& console, const std::string& path,
 /// The same of a text that has been read from there already.
 TorchSchedule read_schedule_text(Console& console, const std::string& text, const std::string& path,
                                  const TorchReading& reading = {});
+
+/// What `schedule show --format` writes; the ones of torch may name a version.
+inline constexpr std::array<std::string_view, 6> schedule_formats{"unicode",    "ascii", "torch",
+                                                                  "torch-full", "svg",   "json"};
 
 /// What the word means: the file's schedule, or that of the name with this shape.
 TorchSchedule find_schedule(Console& console, const std::string& word, const ShapeOptions& shape,
