@@ -23,10 +23,10 @@ struct Choice {
 struct Choices {
   std::vector<Choice> words;
   bool is_closed = false;  ///< nothing but the words
-  bool files = false;    ///< names of files, too
-  bool folders = false;  ///< names of folders, too
-  bool is_list = false;  ///< several words, with commas between them
-  bool counted = false;  ///< a word may have a count before it: 8xh100
+  bool files = false;      ///< names of files, too
+  bool folders = false;    ///< names of folders, too
+  bool is_list = false;    ///< several words, with commas between them
+  bool counted = false;    ///< a word may have a count before it: 8xh100
   bool operator==(const Choices&) const = default;
 };
 

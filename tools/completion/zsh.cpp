@@ -31,7 +31,7 @@ std::string zsh_choices(const NumberedChoices& choices) {
   for (const Choices& each : choices.all()) {
     text += fmt::format("_stagecraft_choices_{}() {{\n", ++number);
     if (each.is_list) text += "  compset -P '*,'\n";
-    if (each.counted) text += "  compset -P '[0-9]##x' || compset -P '*x'\n";
+    if (each.counted) text += "  compset -P '([0-9]##x)##'\n";
     if (!each.words.empty()) {
       // What takes more behind it gets no space.
       std::vector<Choice> open, closed;

@@ -113,13 +113,16 @@ class _Reader(threading.Thread):
         self.tail: collections.deque[str] = collections.deque(maxlen=20)
 
     def run(self) -> None:
-        for line in self._stream:
-            line = line.rstrip("\n")
-            self.tail.append(line)
-            if line.startswith("warning: "):
-                self.warnings.append(line[len("warning: "):])
-            elif line and not line.startswith(("error: ", "  help: ", "note: ")):
-                self._pass_on(line)
+        with self._stream:
+            for line in self._stream:
+                self._take(line.rstrip("\n"))
+
+    def _take(self, line: str) -> None:
+        self.tail.append(line)
+        if line.startswith("warning: "):
+            self.warnings.append(line[len("warning: "):])
+        elif line and not line.startswith(("error: ", "  help: ", "note: ")):
+            self._pass_on(line)
 
     def _pass_on(self, line: str) -> None:
         if callable(self._progress):
