@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "profiles/error.hpp"
+#include "profiles/machine_memory.hpp"
 
 namespace stagecraft {
 
@@ -199,7 +200,24 @@ Position position_at(std::string_view text, std::size_t byte) {
   return position;
 }
 
+namespace {
+
+/// Before any of it is taken: values are many times as large as their text, and to let go of them
+/// takes memory, too, which may not fail.
+void require_memory_for(std::string_view text, const std::string& file) {
+  constexpr std::size_t always_fits = 1 << 20;
+  constexpr Bytes per_value = 64;  // its place while lists grow, and what it holds
+  if (text.size() < always_fits) return;
+  Bytes values = 0;
+  for (const char letter : text) values += letter == ',' || letter == '[' || letter == '{';
+  require_memory(values * per_value + static_cast<Bytes>(text.size()), concat("reading ", file),
+                 "give a smaller file");
+}
+
+}  // namespace
+
 Value parse_document(std::string_view text, const std::string& file) {
+  require_memory_for(text, file);
   Builder builder(text, file);
   Value::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();

@@ -120,9 +120,9 @@ RunResult train(const Training& training, const Compiled& compiled, const RankMa
 void require_arenas(const Program& program, const RankMap& ranks) {
   const auto started = launch();
   const bool is_one_of_several = started && started->processes == ranks.ranks();
-  // A thread's stack, its part of the allocator, and OpenBLAS's buffer, for which it would ask
-  // again without end; little of it is ever used.
-  constexpr Bytes address_space_of_rank = Bytes{128} << 20;
+  // A thread's stack, its part of the allocator, which takes twice that while it begins, and
+  // OpenBLAS's buffer of 128 MiB, for which it would ask again without end; little of it is used.
+  constexpr Bytes address_space_of_rank = Bytes{288} << 20;
   Bytes needed = 0;
   for (int rank = 0; rank < ranks.ranks(); ++rank) {
     if (is_one_of_several && rank != started->rank) continue;

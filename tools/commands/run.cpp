@@ -22,6 +22,7 @@
 #include "tools/launch/interrupt.hpp"
 #include "tools/launch/lifeline.hpp"
 #include "tools/launch/processes_of_run.hpp"
+#include "tools/launch/supervisor.hpp"
 #include "tools/options/checkpoint_options.hpp"
 #include "tools/options/cuda_options.hpp"
 #include "tools/options/oversight_options.hpp"
@@ -303,7 +304,10 @@ int start_ranks(const RunArguments& arguments, const FlightFolder& folder, Backe
   }
   interrupt.end_in_order();  // of the processes
   return start_processes(arguments.processes, transport, ranks_of_run(loaded, compiled, backend),
-                         further, interrupt);
+                         further, interrupt, [&](int code) {
+                           if (!arguments.oversight.supervised.empty())
+                             tell_finished(arguments.oversight.supervised, code);
+                         });
 }
 
 void require_processes_suffice(const RunArguments& arguments, BackendKind backend,

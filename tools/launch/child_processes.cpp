@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto patience_after_first = 2s;
+constexpr std::chrono::milliseconds patience_after_first = 2s;
 
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -145,7 +145,7 @@ std::optional<pid_t> start(const ChildCommand& command, int errors) {
 /// Whole lines of what comes through a pipe.
 class Lines {
  public:
-  Lines(int descriptor, const std::function<void(const std::string&)>& hear)
+  Lines(int descriptor, const std::function<Heard(const std::string&)>& hear)
       : descriptor_(descriptor), hear_(hear) {}
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
@@ -165,11 +165,15 @@ class Lines {
         line_ += byte;
         continue;
       }
-      hear_(line_);
+      const Heard heard = hear_(line_);
+      failed_ = failed_ || heard == Heard::failed;
+      begun_ = begun_ || heard == Heard::begun;
       line_.clear();
     }
     return true;
   }
+  bool failed() const { return failed_; }
+  bool begun() const { return begun_; }
   bool is_closed() const { return is_closed_; }
   void finish() {
     if (!line_.empty()) hear_(line_);
@@ -177,9 +181,10 @@ class Lines {
 
  private:
   int descriptor_;
-  const std::function<void(const std::string&)>& hear_;
+  const std::function<Heard(const std::string&)>& hear_;
   std::string line_;
   bool is_closed_ = false;
+  bool failed_ = false, begun_ = false;  ///< by what was said
 };
 
 class Children {
@@ -209,6 +214,15 @@ class Children {
     }
   }
 
+  /// All are to end by themselves.
+  void hear_failure() {
+    if (std::exchange(heard_failure_, true)) return;
+    deadline_ = std::min(deadline_, Clock::now() + patience_);
+  }
+
+  /// They have taken too long to begin.
+  void give_up() { deadline_ = Clock::time_point::min(); }
+
   /// Whether all have ended.
   bool look(int options) {
     for (std::size_t i = 0; i < running_.size(); ++i) {
@@ -218,7 +232,11 @@ class Children {
       running_[i] = 0;
       // Whoever is to end in good order may take the time of a step and of a checkpoint.
       if (i == 0) deadline_ = std::min(deadline_, Clock::now() + patience_after_first);
-      if (ends_[i].status != 0) deadline_ = std::min(deadline_, Clock::now() + patience_);
+      // Where the reason has been told, nothing more is to be learnt from the others.
+      if (ends_[i].status != 0) {
+        const auto patience = heard_failure_ ? patience_after_first : patience_;
+        deadline_ = std::min(deadline_, Clock::now() + patience);
+      }
     }
     if (Clock::now() > deadline_) kill_all();
     return std::ranges::all_of(running_, [](pid_t child) { return child == 0; });
@@ -241,6 +259,7 @@ class Children {
   std::vector<pid_t> running_;  ///< 0: no more
   std::vector<ChildEnd> ends_;
   bool passed_on_ = false;
+  bool heard_failure_ = false;
   Clock::time_point deadline_ = Clock::time_point::max();
 };
 
@@ -248,12 +267,14 @@ class Children {
 
 std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
                                    const Interrupt& interrupt,
-                                   const std::function<void(const std::string&)>& hear,
+                                   const std::function<Heard(const std::string&)>& hear,
                                    std::chrono::milliseconds patience,
+                                   std::optional<std::chrono::milliseconds> longest_start,
                                    const std::string& not_found) {
   Pipe errors;
   Lines lines(errors.out.number(), hear);
   Children children(patience);
+  const auto start_of_all = Clock::now();
   for (const ChildCommand& command : commands) {
     const auto child = start(command, errors.in.number());
     if (!child) throw Error(ErrorKind::execution, not_found);
@@ -262,6 +283,9 @@ std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
   errors.in.close_now();
   for (;;) {
     children.hear_signals(interrupt, commands);
+    if (lines.failed()) children.hear_failure();
+    if (longest_start && !lines.begun() && Clock::now() - start_of_all > *longest_start)
+      children.give_up();
     if (children.look(WNOHANG)) break;
     if (!lines.read_for(20ms) && lines.is_closed()) usleep(1000);
   }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,15 +34,20 @@ class ChildKilled : public Error {
   explicit ChildKilled(std::string sentence) : Error(ErrorKind::execution, std::move(sentence)) {}
 };
 
+/// What a line of a child means for all of them.
+enum class Heard { nothing, begun, failed };
+
 /// Runs them side by side, each in a process group of its own and without standard input, and hands
-/// what they say on their standard error to `hear`, line by line. Once one has failed, the others
-/// have `patience` to end, and two seconds once the first of them has ended; then they are killed.
-/// The first SIGINT or SIGTERM is passed on to each of them, once; a second kills them. Throws
-/// Error (execution) with `not_found` if the program cannot be started.
+/// what they say on their standard error to `hear`, line by line, which says what a line means.
+/// Once a failure is heard, or one has failed, the others have `patience` to end, and two seconds
+/// once the first of them has ended; then they are killed. So are all that have not begun within
+/// `longest_start`. The first SIGINT or SIGTERM is passed on to each of them, once; a second kills
+/// them. Throws Error (execution) with `not_found` if the program cannot be started.
 std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
                                    const Interrupt& interrupt,
-                                   const std::function<void(const std::string& line)>& hear,
+                                   const std::function<Heard(const std::string& line)>& hear,
                                    std::chrono::milliseconds patience,
+                                   std::optional<std::chrono::milliseconds> longest_start,
                                    const std::string& not_found);
 
 /// In a child that has just been forked by `parent`: the kernel sends it `signal` when that one

@@ -1,6 +1,7 @@
 #include "tools/launch/processes_of_run.hpp"
 
 #include <sys/random.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <regex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -24,6 +26,7 @@
 #include "executor/transports/tcp/authentication.hpp"
 #include "executor/transports/tcp/socket.hpp"
 #include "profiles/error.hpp"
+#include "profiles/machine_memory.hpp"
 #include "profiles/text.hpp"
 #include "tools/launch/child_processes.hpp"
 #include "tools/launch/lifeline.hpp"
@@ -59,6 +62,26 @@ std::vector<std::string> own_words(const std::vector<std::string>& further) {
 constexpr auto patience_with_meeting = std::chrono::seconds(180);
 /// How long the others may take to end in good order when one has failed.
 constexpr auto patience_with_others = std::chrono::seconds(8);
+/// Until all ranks have met: mpirun waits without end for a host that does not answer.
+constexpr auto patience_with_mpirun = std::chrono::seconds(130);
+
+// --- What every process needs
+// --------------------------------------------------------------------
+
+/// Of libraries, threads and a small model. Processes have the limits of who starts them, and with
+/// less they would end in many ways, one after the other.
+constexpr Bytes space_of_process = Bytes{680} << 20;
+constexpr Bytes space_of_process_with_mpi = Bytes{880} << 20;
+
+void require_space(const std::string& verb, Bytes least) {
+  if (const Bytes left = left_address_space(); left < least) {
+    throw Error(ErrorKind::infeasible,
+                concat(verb, ": a process of a run needs about ", format_bytes(least),
+                       " of address space, and ", format_bytes(left),
+                       " are left to this one; raise its limits (ulimit -v, ulimit -d), or run all "
+                       "ranks in one process (--transport threads)"));
+  }
+}
 
 // --- Starting mpirun
 // -----------------------------------------------------------------------------
@@ -74,6 +97,12 @@ ChildCommand mpirun_command(const ProcessOptions& options, int ranks,
   if (!options.hosts.empty()) words.insert(words.end(), {"--host", options.hosts, "-x", name});
   const std::vector<std::string> own = own_words(further);
   words.insert(words.end(), own.begin(), own.end());
+  // A host that cannot be reached is noticed within half a minute, not after eight.
+  if (!options.hosts.empty()) {
+    for (const auto& [parameter, value] :
+         {std::pair{"time", "10"}, {"intvl", "5"}, {"probes", "4"}})
+      words.insert(words.begin() + 1, {"--mca", concat("oob_tcp_keepalive_", parameter), value});
+  }
   // Asked by a signal, mpirun removes its files and ends its processes on other hosts.
   return {.words = std::move(words),
           .environment = {launcher},
@@ -81,13 +110,41 @@ ChildCommand mpirun_command(const ProcessOptions& options, int ranks,
           .signal_of_parents_death = SIGTERM};
 }
 
+/// What rank 0 tells who has started it, with the exit code behind it, when it has said all else.
+constexpr std::string_view finished_words = "stagecraft has finished with ";
+/// And when all ranks are there.
+constexpr std::string_view met_words = "stagecraft has met";
+
 /// What Open MPI itself says, in blocks between lines of dashes or behind "[host:pid] ", apart from
 /// what the ranks say. The ranks' first error waits for the end: where one of them was killed, it
 /// only follows from that.
 class Remarks {
  public:
-  void hear(const std::string& line) {
-    if (line.starts_with("-----")) {
+  explicit Remarks(std::function<void(int)> on_finished) : on_finished_(std::move(on_finished)) {}
+
+  /// What this line means for the run as a whole.
+  Heard hear(const std::string& line) {
+    take(line);
+    if (ranks_spoke() || mpirun_ends_all(line)) return Heard::failed;
+    return line == met_words ? Heard::begun : Heard::nothing;
+  }
+  bool has_met() const { return has_met_; }
+  const std::string& remarks() const { return remarks_; }
+  bool told_interrupt() const { return told_interrupt_; }
+  bool ranks_spoke() const { return !errors_.empty(); }
+  void show_errors() const { std::fputs(errors_.c_str(), stderr); }
+  /// The exit code of a run that has said all that it had to say, whatever ended its processes
+  /// afterwards.
+  std::optional<int> finished() const { return ranks_spoke() ? std::nullopt : finished_; }
+
+ private:
+  void take(const std::string& line) {
+    if (line.starts_with(finished_words)) {
+      finished_ = std::atoi(line.c_str() + finished_words.size());
+      on_finished_(*finished_);
+    } else if (line == met_words) {
+      has_met_ = true;
+    } else if (line.starts_with("-----")) {
       inside_ = !inside_;
     } else if (inside_ || is_marked(line)) {
       remarks_ += line + "\n";
@@ -101,13 +158,16 @@ class Remarks {
       std::fputs((line + "\n").c_str(), stderr);
     }
   }
-  const std::string& remarks() const { return remarks_; }
-  bool told_interrupt() const { return told_interrupt_; }
-  bool ranks_spoke() const { return !errors_.empty(); }
-  void show_errors() const { std::fputs(errors_.c_str(), stderr); }
+  /// By the first words of the blocks in which Open MPI says so.
+  static bool mpirun_ends_all(const std::string& line) {
+    constexpr std::array beginnings{"mpirun noticed that", "mpirun detected that",
+                                    "MPI_ABORT was invoked", "ORTE has lost communication"};
+    return std::ranges::any_of(beginnings,
+                               [&](const char* words) { return line.starts_with(words); });
+  }
 
- private:
   static bool is_marked(const std::string& line) {
+    if (line.starts_with("*** ")) return true;  // before MPI has begun
     static const std::regex mark("(\\[[^\\]]*:[0-9]+\\]|mpirun:) .*");
     return std::regex_match(line, mark);
   }
@@ -117,6 +177,9 @@ class Remarks {
   bool told_interrupt_ = false;
   std::string errors_;  ///< the first one, with its help
   std::string remarks_;
+  std::optional<int> finished_;
+  bool has_met_ = false;
+  std::function<void(int)> on_finished_;
 };
 
 /// "rank 1 on node-2 was killed by signal 9 (Killed)", as mpirun tells it; empty if it does not.
@@ -129,11 +192,30 @@ std::string killed_process(const std::string& remarks) {
                 match[3].str());
 }
 
+/// Whether Open MPI has said why it ended: warnings say something else.
+bool gives_reason(const std::string& remarks) {
+  std::istringstream lines(remarks);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_warning = line.find("arning") != line.npos;
+    if (!is_warning && line.find_first_not_of(" \t\r") != line.npos) return true;
+  }
+  return false;
+}
+
+/// Of the first that has one of its own: those that this program has killed, since the run had
+/// failed, have none.
+int code_after(const std::vector<ChildEnd>& ends) {
+  if (!ends.front().was_stopped) return code_of(ends.front().status);
+  const auto failed = std::ranges::find_if(
+      ends, [](const ChildEnd& end) { return !end.was_stopped && WIFEXITED(end.status); });
+  const int code = failed == ends.end() ? 0 : code_of(failed->status);
+  return code == 0 ? exit_code(ErrorKind::execution) : code;
+}
+
 /// The exit code of a run whose launcher was interrupted; nothing if it failed for another reason.
 std::optional<int> interrupted_code(const Interrupt& interrupt, const Remarks& remarks, int code) {
   if (!interrupt.interrupted()) return {};
   if (!remarks.told_interrupt()) {
-    if (code == 0) return 0;  // it was about to end
     if (code < 128 && remarks.ranks_spoke()) return {};
     std::fputs(concat("error: ", interrupt.words(), " before the first step\n").c_str(), stderr);
   }
@@ -141,30 +223,45 @@ std::optional<int> interrupted_code(const Interrupt& interrupt, const Remarks& r
 }
 
 int start_by_mpirun(const ProcessOptions& options, const TransportMaker& transport, int ranks,
-                    const std::vector<std::string>& further, const Interrupt& interrupt) {
+                    const std::vector<std::string>& further, const Interrupt& interrupt,
+                    const std::function<void(int)>& on_finished) {
   const std::string asked_for = concat("--transport ", transport.name);
   module_entry("mpi", "stagecraft_mpi_carrier", asked_for);  // else no rank could start
-  Remarks remarks;
+  require_space(options.verb, space_of_process_with_mpi);
+  Remarks remarks(on_finished);
   const std::vector<ChildEnd> ends = run_commands(
       {mpirun_command(options, ranks, further)}, interrupt,
-      [&](const std::string& line) { remarks.hear(line); }, patience_with_others,
+      [&](const std::string& line) { return remarks.hear(line); }, patience_with_others,
+      patience_with_mpirun,
       concat(asked_for,
              ": there is no mpirun on the path; sudo apt-get install openmpi-bin, or --transport "
              "tcp does without, or --transport threads runs all ranks in one process"));
-  const int code = code_of(ends.front().status);
+  if (const auto finished = remarks.finished()) return *finished;
+  const int code = code_after(ends);
   if (const auto interrupted = interrupted_code(interrupt, remarks, code)) return *interrupted;
   const std::string killed = killed_process(remarks.remarks());
   if (!killed.empty()) {
     throw ChildKilled(concat(options.verb, ": ", killed, "; mpirun has ended the others"));
   }
+  const bool has_begun = remarks.has_met() || remarks.ranks_spoke();
+  if (ends.front().was_stopped && !has_begun) {
+    throw ChildKilled(concat(options.verb, ": mpirun has not brought the ranks together within ",
+                             patience_with_mpirun.count(),
+                             " s; is a host or a network down, or one of its processes stopped?"));
+  }
   const std::string mpirun_killed = killed_by(ends.front().status);
-  if (!mpirun_killed.empty()) {
+  if (!mpirun_killed.empty() && !ends.front().was_stopped) {
     throw ChildKilled(
         concat(options.verb, ": mpirun ", mpirun_killed, "; its processes have ended"));
   }
   remarks.show_errors();
   if (code == 0 || remarks.ranks_spoke() || remarks.told_interrupt()) return code;
   std::string said = remarks.remarks();
+  if (!gives_reason(said)) {
+    throw ChildKilled(concat(options.verb, ": mpirun ended with ", code,
+                             " and gave no reason, as it does after signal 2 (Interrupt) or signal "
+                             "15 (Terminated); its processes have ended"));
+  }
   std::ranges::replace(said, '\n', ' ');
   throw Error(ErrorKind::execution, concat(options.verb, ": mpirun ended with ", code, ": ", said));
 }
@@ -200,13 +297,15 @@ std::vector<ChildCommand> local_commands(int ranks, const std::vector<std::strin
 }
 
 int start_here(const ProcessOptions& options, int ranks, const std::vector<std::string>& further,
-               const Interrupt& interrupt) {
-  Remarks remarks;
+               const Interrupt& interrupt, const std::function<void(int)>& on_finished) {
+  require_space(options.verb, space_of_process);
+  Remarks remarks(on_finished);
   const std::vector<ChildEnd> ends = run_commands(
       local_commands(ranks, further), interrupt,
-      [&](const std::string& line) { remarks.hear(line); }, patience_with_others,
+      [&](const std::string& line) { return remarks.hear(line); }, patience_with_others, {},
       concat(options.verb, ": this program cannot start itself again"));
-  const int code = code_of(ends.front().status);
+  if (const auto finished = remarks.finished()) return *finished;
+  const int code = code_after(ends);
   if (const auto interrupted = interrupted_code(interrupt, remarks, code)) return *interrupted;
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     const std::string killed = killed_by(ends[rank].status);
@@ -229,6 +328,10 @@ std::optional<Error> failure_of(const std::function<void()>& body) {
     return error;
   } catch (const std::bad_alloc&) {
     return Error(ErrorKind::execution, "this machine's memory is exhausted");
+  } catch (const std::system_error& error) {
+    return Error(ErrorKind::execution,
+                 concat("the system refuses: ", error.what(),
+                        "; are memory, threads or processes limited (ulimit -a)?"));
   } catch (const std::exception& error) {
     return Error(ErrorKind::bug,
                  concat("unexpected: ", error.what(), " (this is a bug in stagecraft)"));
@@ -332,7 +435,8 @@ bool must_start_processes(const TransportMaker& transport) {
 }
 
 int start_processes(const ProcessOptions& options, const TransportMaker& transport, int ranks,
-                    const std::vector<std::string>& further, const Interrupt& interrupt) {
+                    const std::vector<std::string>& further, const Interrupt& interrupt,
+                    const std::function<void(int)>& on_finished) {
   if (options.processes > 0 && options.processes != ranks) {
     fail_usage("-n ", options.processes, ": the plan has ", ranks,
                " devices, and each is a process; leave -n out, or say -n ", ranks);
@@ -344,8 +448,8 @@ int start_processes(const ProcessOptions& options, const TransportMaker& transpo
   }
   if (transport.on_gpus) require_nccl();  // else no rank could start
   const bool needs_mpi = transport.name == "mpi" || !options.hosts.empty();
-  return needs_mpi ? start_by_mpirun(options, transport, ranks, further, interrupt)
-                   : start_here(options, ranks, further, interrupt);
+  return needs_mpi ? start_by_mpirun(options, transport, ranks, further, interrupt, on_finished)
+                   : start_here(options, ranks, further, interrupt, on_finished);
 }
 
 bool speaks() {
@@ -365,6 +469,8 @@ int rank_0_first(const std::function<int()>& body) {
 
 int run_together(Console& console, const std::function<int(Console&)>& body) {
   Processes& processes = met_processes();
+  if (speaks() && started_by_launcher())
+    std::fprintf(stderr, "%s\n", std::string(met_words).c_str());
   CommonOptions silent = console.options();
   silent.json = false;
   silent.quiet = true;
@@ -376,6 +482,8 @@ int run_together(Console& console, const std::function<int(Console&)>& body) {
     processes.abort(concat("rank ", processes.rank(), " on ", host_name(), ": ", error->what()));
   } else if (code != 0 && !speaks()) {
     processes.abort(concat("rank ", processes.rank(), " on ", host_name(), " ended with ", code));
+  } else if (speaks() && started_by_launcher() && code != exit_code(ErrorKind::execution)) {
+    std::fprintf(stderr, "%s%d\n", std::string(finished_words).c_str(), code);
   }
   return processes.part(code);
 }

@@ -43,9 +43,12 @@ bool must_start_processes(const TransportMaker& transport);
 /// Runs this very command line, and `further` words, in `ranks` processes, through mpirun for
 /// MPI and for other hosts; the exit code is theirs. Throws Error (usage) if another number was
 /// asked for, Error (execution) if the transport or mpirun is missing, ChildKilled if something
-/// ended a process from outside. The first SIGINT or SIGTERM reaches all of them.
-int start_processes(const ProcessOptions& options, const TransportMaker& transport, int ranks,
-                    const std::vector<std::string>& further, const Interrupt& interrupt);
+/// ended a process from outside before the run had said its result. The first SIGINT or SIGTERM
+/// reaches all of them. `on_finished` is told the exit code as soon as the result has been said.
+int start_processes(
+    const ProcessOptions& options, const TransportMaker& transport, int ranks,
+    const std::vector<std::string>& further, const Interrupt& interrupt,
+    const std::function<void(int)>& on_finished = [](int) {});
 
 /// Whether this process prints and writes files: alone, or as rank 0.
 bool speaks();

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -26,6 +28,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::string_view failure_file = "failure";
+constexpr std::string_view finished_file = "finished";
+/// How long a run that has said how it failed may take to end.
+constexpr Duration longest_end_of_failed = 15s;
 constexpr Duration look_every = 500ms;
 constexpr Duration own_delay = 1s;
 /// How long a process may show no pulse before it has flight records: it may pause.
@@ -174,6 +179,7 @@ class Supervisor {
     std::error_code none;
     std::filesystem::create_directories(supervision_.folder, none);
     std::filesystem::remove(supervision_.folder / failure_file, none);
+    std::filesystem::remove(supervision_.folder / finished_file, none);
     for (int rank = 0;
          std::filesystem::remove(supervision_.folder / flight_file_name(rank), none);) {
       ++rank;
@@ -196,6 +202,7 @@ class Supervisor {
   int attempt(int restarts) {
     failure_.reset();
     began_ = now();
+    failed_at_.reset();
     Child child(arguments(restarts));
     bool told = false;
     Moment next_look = began_;
@@ -206,6 +213,7 @@ class Supervisor {
       if (now() > next_look + own_delay) next_look = now() + own_delay;
       if (now() < next_look) continue;
       next_look = now() + look_every;
+      if (has_failed_long_ago()) child.kill_all();
       if (const auto silence = silent()) {
         failure_ = Failure{.sentence = *silence, .comes_again = false, .from_outside = true};
         child.kill_all();
@@ -213,6 +221,12 @@ class Supervisor {
       }
     }
     return judge(*child.ended());
+  }
+
+  bool has_failed_long_ago() {
+    if (!failed_at_ && std::filesystem::exists(supervision_.folder / failure_file))
+      failed_at_ = now();
+    return failed_at_ && now() - *failed_at_ > longest_end_of_failed;
   }
 
   /// What a run that was stopped from outside cannot say itself.
@@ -265,8 +279,15 @@ class Supervisor {
 
   int judge(int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (interrupt_.interrupted()) return code;
+    int finished = 0;
+    if (std::ifstream(supervision_.folder / finished_file) >> finished) return finished;
     const std::filesystem::path told = supervision_.folder / failure_file;
+    if (interrupt_.interrupted() && !std::filesystem::exists(told)) {
+      if (!WIFSIGNALED(status)) return code;
+      // Before it could say anything itself.
+      std::fputs(concat("error: ", interrupt_.words(), " before the first step\n").c_str(), stderr);
+      return interrupt_.exit_code();
+    }
     const std::vector<Sight> sights = sights_in(supervision_.folder);
     if (std::filesystem::exists(told)) {
       std::string sentence = read_file(told);
@@ -304,6 +325,7 @@ class Supervisor {
   std::vector<std::string> arguments_;
   std::optional<std::filesystem::path> checkpoint_;  ///< from which the next attempt goes on
   Moment began_{0};
+  std::optional<Moment> failed_at_;  ///< when this attempt was first seen to have failed
   std::optional<Failure> failure_;
 };
 
@@ -316,6 +338,10 @@ int supervise(Console& console, const Interrupt& interrupt, const Supervision& s
 void tell_supervisor(const std::filesystem::path& folder, const Error& error) {
   const bool killed = dynamic_cast<const ChildKilled*>(&error) != nullptr;
   write_file(folder / failure_file, concat(killed ? killed_mark : "", error.what()));
+}
+
+void tell_finished(const std::filesystem::path& folder, int code) {
+  write_file(folder / finished_file, concat(code, "\n"));
 }
 
 }  // namespace stagecraft

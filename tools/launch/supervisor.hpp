@@ -35,4 +35,8 @@ int supervise(Console& console, const Interrupt& interrupt, const Supervision& s
 /// What a supervised run says instead of printing its error.
 void tell_supervisor(const std::filesystem::path& folder, const Error& error);
 
+/// That the run has said its result, and with which exit code: whatever ends its processes from now
+/// on is no reason to repeat it.
+void tell_finished(const std::filesystem::path& folder, int code);
+
 }  // namespace stagecraft

@@ -95,7 +95,11 @@ int run_under_oversight(Console& console, const OversightFlags& flags,
                         .checkpoints = checkpoints,
                         .longest_start = 20 * deadline_of(flags)});
     }
-    return body(folder);
+    const int code = body(folder);
+    // Of failures there is a sentence, by a rank or below.
+    const bool has_result = code != exit_code(ErrorKind::execution);
+    if (is_supervised && interrupt != nullptr && has_result) tell_finished(flags.supervised, code);
+    return code;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::execution) throw;
     if (!is_supervised) throw folder.explained(error);

@@ -19,7 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto patience = 5s;  ///< with others that are to stop
+constexpr auto patience = 5s;       ///< with others that are to stop
+constexpr auto longest_force = 2s;  ///< until this process ends by itself
 
 constexpr Duration pulse_every = 1s;
 /// A process may pause: be stopped and go on, or wait for a disk. For longer than this, it is lost.
@@ -211,6 +212,11 @@ std::string Session::abort(World& world, const std::string& reason) {
 }
 
 void Session::end_by_force(int exit_code) {
+  // Where a host is cut off, what is to tell the others waits for them.
+  std::thread([exit_code] {
+    std::this_thread::sleep_for(longest_force);
+    std::_Exit(exit_code);
+  }).detach();
   progress_.now([&] { progress_.carrier().abort(exit_code); });
   std::_Exit(exit_code);
 }

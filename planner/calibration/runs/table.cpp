@@ -187,6 +187,8 @@ bool is_run_table(std::string_view content) {
 std::vector<MeasuredRun> read_run_table(std::string_view content, const std::string& file,
                                         const RunFileOptions& options) {
   const std::vector<TextLine> lines = lines_of(content);
+  if (lines.empty())
+    throw Error(ErrorKind::input, "the table is empty; expected a header", SourcePlace{file, 1, 1});
   const char separator = separator_of(lines.front().text);
   const auto cells = [&](const TextLine& line) { return cells_of(line, separator, file); };
   const std::vector<ColumnHeading> headings = headings_of(cells(lines.front()));

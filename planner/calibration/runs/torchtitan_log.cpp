@@ -78,11 +78,20 @@ Mesh read_mesh(std::string_view content, const std::string& file) {
   const std::vector<std::string> degrees = middle == std::string_view::npos
                                                ? std::vector<std::string>{}
                                                : split(before.substr(middle + 3), ',');
+  constexpr std::int64_t most_devices = 1'000'000;
+  std::int64_t devices = 1;
   for (const auto& [name, degree] : axes) {
     mesh.*degree = whole_after(now, concat(" ", name, "="), 1);
     for (std::size_t i = 0; i < std::min(names.size(), degrees.size()); ++i) {
       if (names[i].find(concat("'", name, "'")) != std::string::npos)
         mesh.*degree = whole_after(degrees[i], i == 0 ? "[" : " ", 1);
+    }
+    devices *= mesh.*degree;  // of six factors below 10^9, whose product is looked at each time
+    if (devices < 1 || devices > most_devices) {
+      throw Error(ErrorKind::input,
+                  concat("the device mesh cannot be: expected at most ", most_devices,
+                         " devices, found ", name, " = ", mesh.*degree),
+                  SourcePlace{file, 0, 0});
     }
   }
   return mesh;
@@ -91,8 +100,14 @@ Mesh read_mesh(std::string_view content, const std::string& file) {
 /// Llama's blocks; the feed-forward's width as torchtitan computes it.
 Transformer read_model(std::string_view line, Recipe& recipe, const std::string& file) {
   const auto number = [&](std::string_view name, std::int64_t otherwise) {
-    return static_cast<std::int64_t>(
-        number_after(line, name).value_or(static_cast<double>(otherwise)));
+    const auto found = number_after(line, name);
+    if (!found) return otherwise;
+    if (!(*found >= 1 && *found <= 1e9)) {
+      throw Error(ErrorKind::input,
+                  concat("the model cannot be: expected ", name, " of 1 to 10^9, found ", *found),
+                  SourcePlace{file, 0, 0});
+    }
+    return static_cast<std::int64_t>(*found);
   };
   const std::int64_t hidden = number("(dim=", number(" dim=", 0));
   const std::int64_t heads = number("n_heads=", 0);
@@ -101,6 +116,7 @@ Transformer read_model(std::string_view line, Recipe& recipe, const std::string&
     fail_missing("its model's dim, n_layers and n_heads", file);
   const double wide = std::floor(2.0 * 4.0 * static_cast<double>(hidden) / 3.0);
   const double factor = number_after(line, "ffn_dim_multiplier=").value_or(1);
+  if (!(factor > 0 && factor <= 1000)) fail_missing("a sensible ffn_dim_multiplier", file);
   const std::int64_t multiple = std::max<std::int64_t>(1, number("multiple_of=", 256));
   const auto inner = static_cast<std::int64_t>(factor * wide);
   return {.hidden = hidden,
@@ -129,7 +145,7 @@ void read_batch(Recipe& recipe, std::string_view content, const std::string& fil
       whole_after(line, "sequence length", static_cast<int>(recipe.transformer.positions));
   const std::string_view schedule = line_with(content, "Using pipeline schedule");
   const int pieces = schedule.empty() ? 1 : std::max(1, whole_after(schedule, " with ", 1));
-  const int at_once = local * recipe.data;
+  const std::int64_t at_once = std::int64_t{local} * recipe.data;
   if (local < 1 || global < 1 || local % pieces != 0 || global % at_once != 0) {
     throw Error(ErrorKind::input,
                 concat("the batches cannot have run: local batch ", local, " of ", pieces,
@@ -137,7 +153,7 @@ void read_batch(Recipe& recipe, std::string_view content, const std::string& fil
                 SourcePlace{file, 0, 0});
   }
   recipe.work.microbatch = local / pieces;
-  recipe.microbatches = pieces * (global / at_once);
+  recipe.microbatches = static_cast<int>(pieces * (global / at_once));
   recipe.work.sequence = recipe.transformer.positions = sequence;
 }
 

@@ -1,0 +1,254 @@
+// Every reader, given what is a little wrong, and given too little memory at every place where it
+// asks for some: it ends in a result or in one sentence.
+//
+//   tests_fuzz                                     a few hundred inputs for each reader
+//   STAGECRAFT_FUZZ=1000000 tests_fuzz '[many]'    as many for each; STAGECRAFT_FUZZ_SEED=2 draws
+//                                                  others, STAGECRAFT_FUZZ_READER=plan takes one
+
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <new>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "profiles/json.hpp"
+#include "tests/catch.hpp"
+#include "tests/fuzz/mutations.hpp"
+#include "tests/fuzz/readers.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+/// Allocations of this thread until one fails; negative: none does.
+thread_local long allocations_left = -1;
+thread_local bool has_failed = false;
+
+}  // namespace
+
+// What a sanitizer counts is its own.
+#ifndef STAGECRAFT_WATCHED
+void* operator new(std::size_t size) {
+  if (allocations_left == 0) {
+    // One fails; what follows from that has the program's reserve (tools/main.cpp).
+    allocations_left = -1;
+    has_failed = true;
+    throw std::bad_alloc();
+  }
+  if (allocations_left > 0) --allocations_left;
+  if (void* const place = std::malloc(size == 0 ? 1 : size)) return place;
+  throw std::bad_alloc();
+}
+void operator delete(void* place) noexcept {
+  std::free(place);
+}
+void operator delete(void* place, std::size_t) noexcept {
+  std::free(place);
+}
+#endif
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder for the files that readers open, gone with the process.
+class Scratch {
+ public:
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "stagecraft-fuzz-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~Scratch() {
+    std::error_code none;
+    fs::remove_all(folder_, none);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  fs::path file(const Reader& reader) const {
+    return folder_ / (reader.name == "safetensors" ? "input.safetensors" : "input");
+  }
+
+ private:
+  fs::path folder_;
+};
+
+std::vector<std::string> inputs_of(const Reader& reader) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(inputs_folder() / reader.name)) {
+    files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  std::vector<std::string> inputs;
+  for (const fs::path& file : files) inputs.push_back(read_file(file));
+  return inputs;
+}
+
+/// What is being read, for whoever hears that it ended the process.
+struct Current {
+  const Reader* reader = nullptr;
+  std::string bytes;
+} current;
+
+/// The input goes to a file, to be read again.
+extern "C" void tell_and_end(int signal) {
+  allocations_left = -1;
+  const std::string name = current.reader == nullptr ? "none" : current.reader->name;
+  const std::string file = "fuzz-failure-" + name;
+  std::ofstream(file, std::ios::binary) << current.bytes;
+  std::fprintf(stderr, "%s: signal %d while reading what is now in %s\n", name.c_str(), signal,
+               file.c_str());
+  _exit(1);
+}
+
+void watch_for_crashes() {
+  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL, SIGPROF}) {
+    std::signal(signal, tell_and_end);
+  }
+}
+
+long largest_memory_in_kib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+/// Of this process's own time: on a busy machine others have some, too.
+constexpr int longest_seconds = 30;
+
+void limit_time(int seconds) {
+  itimerval limit{};
+  limit.it_value.tv_sec = seconds;
+  setitimer(ITIMER_PROF, &limit, nullptr);
+}
+
+constexpr long most_memory_in_kib = 1L << 20;
+
+void write_bytes(const fs::path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+/// Whether it was accepted; a fault fails the test, with the input in a file.
+bool attempt(const Reader& reader, const std::string& bytes, const fs::path& scratch) {
+  current.reader = &reader;
+  current.bytes = bytes;
+  if (reader.reads_file) write_bytes(scratch, bytes);
+  const long before = largest_memory_in_kib();
+  limit_time(longest_seconds);
+  bool accepted = false;
+  std::string fault;
+  try {
+    accepted = read_by(reader, bytes, scratch);
+  } catch (const std::exception& error) {
+    fault = error.what();
+  }
+  limit_time(0);
+  if (largest_memory_in_kib() - before > most_memory_in_kib) fault += " (it takes over 1 GiB)";
+  if (!fault.empty()) {
+    write_bytes("fuzz-failure-" + reader.name, bytes);
+    FAIL_CHECK(reader.name << ": " << fault << "; the input is now in fuzz-failure-"
+                           << reader.name);
+  }
+  return accepted;
+}
+
+long from_environment(const char* name, long otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtol(text, nullptr, 10);
+}
+
+void read_mutations(long runs) {
+  watch_for_crashes();
+  const Scratch scratch;
+  const char* only = std::getenv("STAGECRAFT_FUZZ_READER");
+  for (const Reader& reader : readers()) {
+    if (only != nullptr && reader.name != only) continue;
+    const std::vector<std::string> inputs = inputs_of(reader);
+    REQUIRE_FALSE(inputs.empty());
+    std::mt19937_64 random(static_cast<std::uint64_t>(from_environment("STAGECRAFT_FUZZ_SEED", 1)));
+    long accepted = 0;
+    for (long i = 0; i < runs; ++i) {
+      accepted += attempt(reader, mutated(inputs, random), scratch.file(reader));
+    }
+    if (runs > 10000) {
+      std::cout << reader.name << ": " << runs << " inputs, " << accepted << " accepted"
+                << std::endl;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every reader has inputs that it accepts") {
+  const Scratch scratch;
+  for (const Reader& reader : readers()) {
+    INFO(reader.name);
+    for (const std::string& bytes : inputs_of(reader)) {
+      const fs::path file = scratch.file(reader);
+      if (reader.reads_file) write_bytes(file, bytes);
+      CHECK(read_by(reader, bytes, file));
+    }
+  }
+}
+
+TEST_CASE("inputs that are a little wrong end in a result or in one sentence", "[seconds]") {
+  read_mutations(200);
+}
+
+TEST_CASE("many inputs that are a little wrong", "[.many]") {
+  read_mutations(from_environment("STAGECRAFT_FUZZ", 1'000'000));
+}
+
+#ifndef STAGECRAFT_WATCHED
+// Those that build no JSON: nlohmann/json asks for memory in its destructor, where nothing may
+// fail. What JSON needs is therefore estimated before it is read (profiles/json_document.cpp).
+constexpr std::array readers_of_text{
+    "nccl-tests",        "torch-csv",           "tokens",    "images",         "machine-topo",
+    "runs-megatron-log", "runs-torchtitan-log", "runs-runs", "stages-megatron"};
+
+TEST_CASE("a reader whose memory runs out, wherever it asks for some, says so and no more",
+          "[seconds]") {
+  watch_for_crashes();
+  const Scratch scratch;
+  for (const std::string name : readers_of_text) {
+    const Reader& reader = reader_named(name);
+    INFO(reader.name);
+    const std::string bytes = inputs_of(reader).front();
+    const fs::path file = scratch.file(reader);
+    if (reader.reads_file) write_bytes(file, bytes);
+    current = {.reader = &reader, .bytes = bytes};
+    read_by(reader, bytes, file);  // what is made once is made
+    long count = 0;
+    // Every one of the first thousand, then in growing steps: all of a long loop are alike.
+    for (bool fails = true; fails; count += 1 + count / 200) {
+      has_failed = false;
+      std::string fault;
+      allocations_left = count;
+      try {
+        static_cast<void>(read_by(reader, bytes, file));
+      } catch (...) {
+        allocations_left = -1;
+        fault = "something else than bad_alloc or one sentence";
+      }
+      allocations_left = -1;
+      fails = has_failed;
+      INFO("allocation " << count << ": " << fault);
+      CHECK(fault.empty());
+      CHECK(read_by(reader, bytes, file));  // nothing is broken for who comes next
+    }
+    CHECK(count > 1);
+  }
+}
+#endif
