@@ -99,8 +99,11 @@ class Builder : public nlohmann::json_sax<Value> {
     return true;
   }
   bool key(string_t& name) override {
-    if (!seen_.back().insert(name).second)
-      fail_at(tokens_of(text_).names.at(names_), duplicate(name));
+    if (!seen_.back().insert(name).second) {
+      // Where no colon follows, it is no member yet, and the parser says so next.
+      const std::vector<std::size_t> places = tokens_of(text_).names;
+      if (names_ < places.size()) fail_at(places[names_], duplicate(name));
+    }
     ++names_;
     name_ = name;
     return true;

@@ -104,6 +104,9 @@ TEST_CASE("bad syntax is reported where it is") {
              ContainsSubstring("p.json:2:3: the member \"b\" appears twice"));
   CHECK_THAT(message_of([] { parse(std::string(300, '[')); }), ContainsSubstring("too deeply"));
   CHECK_THAT(message_of([] { parse("[\"\xff\"]"); }), ContainsSubstring("not valid JSON"));
+  // A name that comes twice, and no colon behind it, is no member yet.
+  CHECK_THAT(message_of([] { Json::parse("{\"a\": 1, \"a\"x", "p.json"); }),
+             ContainsSubstring("p.json:1:") && ContainsSubstring("not valid JSON"));
 }
 
 TEST_CASE("places survive strings that look like structure, and a byte order mark") {
