@@ -8,11 +8,14 @@ Models of torchvision and transformers are left out where these are not installe
 where there is no torch.
 """
 
+import ast
 import copy
+import functools
 import importlib.util
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,32 +33,26 @@ except ImportError as error:
 import models  # noqa: E402
 from stagecraft.torch import Names, export, profile  # noqa: E402
 
-STEPS, TOLERANCE = 10, 1e-6
+STEPS, TOLERANCE, INFEASIBLE = 10, 1e-6, 4
+ROWS = {}  #: of each model and case, what its profile, losses and weights are against the model's
 SGD = {"vgg": 0.05}
 
-#: model, processes, depth, what plan is asked for beside batch and microbatch
+#: Each of these by each schedule, on 2 and 4 processes: model, depth
+FAMILIES = [("unet", "leaf"), ("towers", "leaf"), ("shared", "leaf"), ("lists", "leaf"), ("undropped", "leaf"), ("odds", "leaf"),
+            ("vgg", "leaf"), ("resnet", "leaf"), ("inception", "auto"), ("vit", "leaf"), ("gpt2", "leaf"), ("qwen3", "leaf")]
+SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-v")
+
+#: And these: model, processes, depth, what plan is asked for beside batch and microbatch
 CASES = [
-    ("unet", 2, "auto", ["--schedule", "1f1b", "--straight"]),
-    ("unet", 2, "leaf", ["--schedule", "zb-v"]),
-    ("unet", 2, "leaf", ["--schedule", "interleaved-zb", "--straight"]),
-    ("towers", 2, "leaf", ["--schedule", "interleaved", "--straight"]),
-    ("shared", 2, "auto", ["--schedule", "zb-v"]),
-    ("shared", 4, "leaf", ["--schedule", "1f1b", "--straight"]),
-    ("lists", 2, "auto", ["--schedule", "gpipe", "--straight"]),
+    *[(name, processes, depth, ["--schedule", schedule, "--straight"])
+      for name, depth in FAMILIES for schedule in SCHEDULES for processes in (2, 4)],
+    ("unet", 2, "auto", ["--schedule", "interleaved-zb", "--straight"]),
     ("undropped", 4, "auto", ["--schedule", "1f1b", "--max-stages", "2"]),
     ("shared", 4, "auto", ["--schedule", "1f1b", "--max-stages", "2", "--fix", "stage0.layers=0..2"]),
     ("undropped", 4, "auto", ["--schedule", "1f1b", "--straight", "--split"]),
-    ("undropped", 2, "leaf", ["--schedule", "gpipe", "--straight"]),
     ("dropped", 2, "auto", ["--schedule", "1f1b", "--straight"]),
-    ("vgg", 2, "leaf", ["--schedule", "zb-v"]),
-    ("resnet", 2, "leaf", ["--schedule", "1f1b", "--straight"]),
-    ("resnet", 2, "auto", ["--schedule", "interleaved", "--straight"]),
-    ("inception", 2, "auto", ["--schedule", "gpipe", "--straight"]),
     ("vit", 4, "auto", ["--schedule", "1f1b", "--straight"]),
-    ("vit", 2, "auto", ["--schedule", "zb-v"]),
-    ("gpt2", 2, "auto", ["--schedule", "zb-v"]),
     ("gpt2-masked", 2, "auto", ["--schedule", "interleaved", "--straight"]),
-    ("qwen3", 2, "auto", ["--schedule", "1f1b", "--straight"]),
     ("qwen3", 4, "auto", ["--schedule", "gpipe", "--straight"]),
 ]
 BATCH, MICROBATCH = 16, 2
@@ -73,7 +70,7 @@ def made(name):
 
 
 def prepare(program, folder, number, case):
-    """The case's program; what stagecraft plan predicts."""
+    """The case's program, or none where the model has too few layers for such a plan."""
     name, processes, depth, asked = case
     factory, inputs, loss, data = models.MODELS[name]
     profile_path, plan_path = (os.path.join(folder, f"{number}.{kind}.json") for kind in ("profile", "plan"))
@@ -94,6 +91,9 @@ def prepare(program, folder, number, case):
     answer = subprocess.run([program, "plan", profile_path, f"{2 if is_split else processes}xgeneric@1GB/s", "--batch", str(BATCH),
                              "--microbatch", str(MICROBATCH), "--optimizer", "sgd", *asked, "-o", plan_path],
                             capture_output=True, text=True)
+    if answer.returncode == INFEASIBLE:
+        print(f"--  {name}, {processes} processes, {depth}, {' '.join(asked[1:])}: {answer.stderr.splitlines()[-1]}", flush=True)
+        return None
     if answer.returncode:
         sys.exit(f"{name}: stagecraft plan\n{answer.stdout}{answer.stderr}")
     path = os.path.join(folder, f"{number}")
@@ -101,7 +101,22 @@ def prepare(program, folder, number, case):
         replicate(plan_path)
     export(plan_path, made(name), example, path, Names(f"models:{factory}", f"models:{loss}", f"models:{data}"),
            rate=SGD.get(name, 0.01), stagecraft=program)
+    ROWS[name, number] = {"parameters": counted, "saved": ours / numbers.whole_saved,
+                          "forward": sum_of(numbers, "forward"), "backward": sum_of(numbers, "backward")}
     return path
+
+
+def sum_of(numbers, name):
+    """Of the layers' times, against the whole model's."""
+    whole = statistics.median(getattr(numbers, f"whole_{name}"))
+    return sum(statistics.median(getattr(times, name)) for times in numbers.times) / whole
+
+
+def processes_of(path):
+    """Those that the program wants; a plan may do with fewer than there are."""
+    with open(os.path.join(path, "train.py")) as file:
+        line = next(line for line in file if line.startswith("RANKS = "))
+    return 1 + max(rank for ranks in ast.literal_eval(line.split("=", 1)[1].split("#")[0].strip()) for rank in ranks)
 
 
 def replicate(path):
@@ -117,6 +132,7 @@ def replicate(path):
         json.dump(plan, file)
 
 
+@functools.cache
 def train_whole(name):
     """Losses and weights of the model in one piece, with the same microbatches."""
     _, _, loss, data = (getattr(models, word) for word in models.MODELS[name])
@@ -127,10 +143,11 @@ def train_whole(name):
         inputs, target = data(step, BATCH)
         total = 0.0
         for first in range(0, BATCH, MICROBATCH):
-            part = torch.utils._pytree.tree_map(lambda tensor: tensor[first:first + MICROBATCH], inputs)
+            part, wanted = (torch.utils._pytree.tree_map(lambda tensor: tensor[first:first + MICROBATCH], tree)
+                            for tree in (inputs, target))
             arguments = part if isinstance(part, tuple) else (part,)
             output = model(**part) if isinstance(part, dict) else model(*arguments)
-            value = loss(output, target[first:first + MICROBATCH]) / (BATCH // MICROBATCH)
+            value = loss(output, wanted) / (BATCH // MICROBATCH)
             value.backward()
             total += value.item()
         optimizer.step()
@@ -147,7 +164,7 @@ def run_all(folder, programs, processes):
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path[:2])}
     answer = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
                              str(processes), script, *programs], capture_output=True, text=True, env=environment,
-                            timeout=1500)
+                            timeout=3000)
     if answer.returncode:
         sys.exit(f"torchrun:\n{answer.stdout[-2000:]}{answer.stderr[-20000:]}")
 
@@ -213,10 +230,25 @@ def judge(program, folder, number, case):
     far = max((trained[key] - tensor).abs().max().item() for key, tensor in weights.items()
               if tensor.is_floating_point())
     keys = set(trained) == set(weights)
+    ROWS[name, number] |= {"losses": worst, "weights": far}
     good = worst <= TOLERANCE and far <= TOLERANCE * 10 and keys
     print(f"{'ok' if good else 'NO'}  {words}: losses differ by {worst:.1e}, weights by {far:.1e}; step predicted "
           f"{result['predicted_ns'] / 1e6:.1f} ms, measured {result['measured_ns'] / 1e6:.1f} ms", flush=True)
     return None if good else f"{words}: losses {losses}, expected {expected}"
+
+
+def print_table():
+    """A line for each model: its profile against the whole model (the layers' times are those of a busy machine and a single
+    sweep here), and all of its programs."""
+    print(f"\n{'model':12} {'parameters':>11} {'saved':>6} {'forward':>8} {'backward':>9} {'programs':>9} {'losses':>8} {'weights':>8}")
+    for name in dict.fromkeys(name for name, _ in ROWS):
+        rows = [row for (other, _), row in ROWS.items() if other == name]
+        trained = [row for row in rows if "losses" in row]
+        worst = [f"{max((row[what] for row in trained), default=float('nan')):8.1e}" for what in ("losses", "weights")]
+        middle = {what: statistics.median(row[what] for row in rows) for what in ("saved", "forward", "backward")}
+        print(f"{name:12} {rows[0]['parameters']:11,} {middle['saved']:6.3f} {middle['forward']:8.2f} {middle['backward']:9.2f} "
+              f"{len(rows):9} {' '.join(worst)}")
+    print("", flush=True)
 
 
 def package_tests():
@@ -235,18 +267,22 @@ def main(program, *names):
     cases = [case for case in cases if case[0] not in left_out]
     faults = [] if names else [package_tests()]
     with tempfile.TemporaryDirectory() as folder:
-        programs = {}
+        programs, written = {}, []
         for number, case in enumerate(cases):
-            programs.setdefault(case[1], []).append(prepare(program, folder, number, case))
+            path = prepare(program, folder, number, case)
+            if path:
+                programs.setdefault(processes_of(path), []).append(path)
+                written.append((number, case))
         for processes, paths in programs.items():
             run_all(folder, paths, processes)
         two = next((paths[0] for processes, paths in programs.items() if processes == 2), None)
         if two:
             faults.append(killed_rank_ends_the_run(two))
-        for number, case in enumerate(cases):
+        for number, case in written:
             faults.append(judge(program, folder, number, case))
     faults = [fault for fault in faults if fault]
-    print("\n".join(faults) or f"{len(cases)} programs train as their models do")
+    print_table()
+    print("\n".join(faults) or f"{len(written)} programs train as their models do")
     return 1 if faults else 0
 
 

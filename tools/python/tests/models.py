@@ -3,6 +3,8 @@
 `python -m stagecraft.torch profile models:unet -o unet.json --inputs models:unet_inputs`.
 """
 
+import dataclasses
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -122,6 +124,55 @@ class Dropped(nn.Module):
         return self.head(F.dropout(self.layers(x), self.p, self.training))
 
 
+class Straight(torch.autograd.Function):
+    """A straight-through estimator: the gradient is none of what forward computes."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.sign()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+@dataclasses.dataclass
+class State:
+    x: torch.Tensor
+    count: int = 0
+
+
+class Odds(nn.Module):
+    """What code between layers may do: a backward of its own, autocast, weights in lists, dataclasses, a complex
+    gradient, and weights that are not trained."""
+
+    class Step(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, state):
+            return State(torch.tanh(self.linear(state.x)), state.count + 1)
+
+    def __init__(self):
+        super().__init__()
+        self.frozen = nn.Linear(8, 8).requires_grad_(False)
+        self.steps = nn.ModuleList(self.Step() for _ in range(2))
+        self.down = nn.ParameterList(nn.Parameter(torch.randn(8, 2, generator=generator(i))) for i in range(2))
+        self.up = nn.ParameterList(nn.Parameter(torch.randn(2, 8, generator=generator(i))) for i in range(2))
+        self.classes, self.size = nn.Linear(8, CLASSES), nn.Linear(8, 1)
+
+    def forward(self, x):
+        state = State(self.frozen(x))
+        for step, down, up in zip(self.steps, self.down, self.up):
+            state = step(State(state.x + state.x @ down @ up, state.count))
+        wave = torch.fft.rfft(state.x)
+        x = Straight.apply(torch.fft.irfft(wave * wave.conj(), n=8)) + state.x
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            classes = self.classes(x)
+        return classes.float(), self.size(x)
+
+
 # --- Factories
 
 def unet():
@@ -146,6 +197,10 @@ def dropped():
 
 def undropped():
     return Dropped(0.0)
+
+
+def odds():
+    return Odds()
 
 
 def vgg():
@@ -213,6 +268,15 @@ def vectors(width):
     return example_inputs, data
 
 
+def odd_data(step, samples):
+    x, target = list_data(step, samples)
+    return x, {"class": target, "size": x.sum(-1, keepdim=True)}
+
+
+def odd_loss(output, target):
+    return F.cross_entropy(output[0], target["class"]) + F.mse_loss(output[1], target["size"])
+
+
 image_inputs, image_data = images(32)
 inception_inputs, inception_data = images(75)
 list_inputs, list_data = vectors(8)
@@ -274,6 +338,7 @@ MODELS = {
     "lists": ("lists", "list_inputs", "class_loss", "list_data"),
     "dropped": ("dropped", "vector_inputs", "class_loss", "vector_data"),
     "undropped": ("undropped", "vector_inputs", "class_loss", "vector_data"),
+    "odds": ("odds", "list_inputs", "odd_loss", "odd_data"),
     "vgg": ("vgg", "image_inputs", "class_loss", "image_data"),
     "resnet": ("resnet", "image_inputs", "class_loss", "image_data"),
     "inception": ("inception", "inception_inputs", "class_loss", "inception_data"),

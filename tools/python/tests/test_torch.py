@@ -39,6 +39,18 @@ def replay(graph, example):
     return [values[value] for value, _ in recording.output_values]
 
 
+def plan_of_lists(folder, model=None):
+    """A profile and a plan of two stages, in files m.json and p.json."""
+    measured = profile(model or models.lists(), models.list_inputs, microbatches=[2], repeats=1, warmup=0)
+    measured.save(os.path.join(folder, "m.json"))
+    plan = {"format": "stagecraft-plan/1", "model": "m.json", "cluster": "2xcpu",
+            "batch": {"global": 8, "microbatch": 2, "microbatches": 4}, "schedule": {"name": "1f1b"},
+            "stages": [{"layers": [0, 1], "devices": [[0]]}, {"layers": [1, len(measured.graph.layers)], "devices": [[1]]}]}
+    with open(os.path.join(folder, "p.json"), "w") as file:
+        json.dump(plan, file)
+    return plan
+
+
 def pipedream_graph(name):
     """Kinds of layers by number, without the input, and edges: views counted as what they are views of."""
     with open(os.path.join(SHARED, "data", "pipedream", name, "graph.txt")) as file:
@@ -109,7 +121,7 @@ class Graphs(unittest.TestCase):
                                  edges_by_export(model, inputs(2), graph.recording.layer_paths), (name, depth))
 
     def test_replayed_graphs_give_what_models_give(self):
-        for name in ("unet", "towers", "shared", "lists", "dropped"):
+        for name in ("unet", "towers", "shared", "lists", "dropped", "odds"):
             for depth in ("auto", "leaf", 1):
                 factory, inputs, _, _ = (getattr(models, word) for word in models.MODELS[name])
                 torch.manual_seed(1)
@@ -154,6 +166,12 @@ class Graphs(unittest.TestCase):
                 return self.c(y)
         names = [layer.name for layer in trace(Views(), torch.randn(3, 4)).layers]
         self.assertEqual(names, ["a", "b", "c"])
+
+    def test_blocks_in_lists_of_lists_are_layers(self):
+        blocks = nn.Sequential(nn.Linear(4, 4), *[nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(2)])
+                                                  for _ in range(2)])
+        names = [layer.name for layer in trace(blocks, torch.ones(2, 4)).layers]
+        self.assertEqual(names, ["0", "1.0", "1.1", "2.0", "2.1"])
 
     def test_split_points_make_layers(self):
         graph = trace(models.Unet(), models.image_inputs(2), split=["middle", "up.1"])
@@ -217,6 +235,68 @@ class Refused(unittest.TestCase):
                 return self.b(self.a(x), Cache()) * 2
         self.refused('module "b" is given a Cache', lambda: trace(Holds(), torch.ones(2, 4)))
 
+    def test_counts_that_data_decides(self):
+        class Experts(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.gate, self.experts = nn.Linear(4, 2), nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
+
+            def forward(self, x):
+                chosen, out = self.gate(x).argmax(-1), torch.zeros_like(x)
+                for number, expert in enumerate(self.experts):
+                    rows = (chosen == number).nonzero()[:, 0]
+                    if rows.numel():
+                        out = out.index_add(0, rows, expert(x[rows]))
+                return out
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.experts, self.last = nn.Linear(4, 4), Experts(), nn.Linear(4, 4)
+
+            def forward(self, x):
+                return self.last(self.experts(self.first(x)))
+        self.refused('module "experts" asks how many elements', lambda: trace(Model(), torch.ones(2, 4), "leaf"))
+        self.assertEqual([layer.name for layer in trace(Model(), torch.ones(2, 4), 1).layers], ["first", "experts", "last"])
+
+        class Picks(Model):
+            def forward(self, x):
+                x = self.first(x)
+                return self.last(x[x.sum(-1) > 0] * 2)
+        names = [layer.name for layer in trace(Picks(), torch.ones(2, 4), 1).layers]
+        self.assertEqual([name for name in names if "getitem" in name or "mul" in name], [])  # all in one layer
+
+    def test_buffers_between_layers(self):
+        class Keeps(nn.Module):
+            def __init__(self, act):
+                super().__init__()
+                self.a, self.b, self.act = nn.Linear(4, 4), nn.Linear(4, 4), act
+                self.register_buffer("mean", torch.zeros(4))
+
+            def forward(self, x):
+                x = self.a(x)
+                self.act(self, x.detach().mean(0))
+                return self.b(x - self.mean)
+        def replace(model, mean):
+            model.mean = 0.9 * model.mean + mean
+        for act, words in ((replace, "puts another tensor in place of its buffer mean"),
+                           (lambda model, mean: model.mean.mul_(0.9), "writes into mean between layers")):
+            model = Keeps(act)
+            buffer = model.mean
+            self.refused(words, lambda: trace(model, torch.ones(2, 4)))
+            self.assertIs(model.mean, buffer)
+            self.assertEqual(buffer.abs().sum(), 0)
+
+    def test_checkpoints_that_hide_gradients(self):
+        class Hides(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+            def forward(self, x):
+                return torch.utils.checkpoint.checkpoint(lambda y: self.b(y), self.a(x), use_reentrant=True)
+        self.refused("use_reentrant=False", lambda: trace(Hides(), torch.ones(2, 4)))
+
     def test_tensors_from_nowhere(self):
         class Hides(nn.Module):
             def __init__(self):
@@ -232,17 +312,41 @@ class Refused(unittest.TestCase):
         self.refused('no layer is named "x"', lambda: trace(models.Unet(), models.image_inputs(1), split=["x"]))
         self.refused("expected a depth of 1", lambda: trace(models.Unet(), models.image_inputs(1), 0))
         self.refused('expected a depth of "auto"', lambda: trace(models.Unet(), models.image_inputs(1), "deep"))
+        self.refused('first forward decides ("0.weight")', lambda: trace(nn.Sequential(nn.LazyLinear(4), nn.ReLU()), torch.ones(2, 4)))
         self.refused("nothing to cut", lambda: trace(nn.Linear(2, 2), torch.ones(1, 2)))
         self.refused("different microbatches", lambda: profile(models.lists(), models.list_inputs, microbatches=[1, 1]))
 
+    def test_data_and_losses_that_do_not_fit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan_of_lists(folder)
+
+            def exported(loss="models:class_loss", data="models:list_data", factory="models:lists"):
+                return export(os.path.join(folder, "p.json"), models.lists(), models.list_inputs, os.path.join(folder, "out"),
+                              Names(factory, loss, data))
+            self.assertEqual(exported(), [])
+            self.refused("gave x as torch.float32 of shape (8, 16), expected torch.float32 of (8, 8)",
+                         lambda: exported(data="models:vector_data"))
+            self.refused("models:tower_loss fails with what the model returns", lambda: exported(loss="models:tower_loss"))
+            self.refused("models has no lost; it has", lambda: exported(loss="models:lost"))
+            self.refused("no module_that_is_not.py here", lambda: exported(data="module_that_is_not:data"))
+            self.assertIn("was not tried with its data", exported(data="models:vectors")[0])
+
+    def test_other_ways_for_other_inputs(self):
+        class Counts(models.Lists):
+            calls = 0
+
+            def forward(self, x):
+                self.calls += 1
+                return super().forward(x) * self.calls
+        with tempfile.TemporaryDirectory() as folder:
+            plan_of_lists(folder, Counts())
+            self.refused("does something else for other inputs", lambda: export(
+                os.path.join(folder, "p.json"), Counts(), models.list_inputs, os.path.join(folder, "out"),
+                Names("models:lists", "models:class_loss", "models:list_data")))
+
     def test_plans_that_no_program_can_follow(self):
         with tempfile.TemporaryDirectory() as folder:
-            measured = profile(models.lists(), models.list_inputs, microbatches=[2], repeats=1, warmup=0)
-            measured.save(os.path.join(folder, "m.json"))
-            layers = len(measured.graph.layers)
-            plan = {"format": "stagecraft-plan/1", "model": "m.json", "cluster": "2xcpu",
-                    "batch": {"global": 8, "microbatch": 2, "microbatches": 4}, "schedule": {"name": "1f1b"},
-                    "stages": [{"layers": [0, 1], "devices": [[0]]}, {"layers": [1, layers], "devices": [[1]]}]}
+            plan = plan_of_lists(folder)
 
             def exported(**changes):
                 path = os.path.join(folder, "p.json")
@@ -303,6 +407,10 @@ class Commands(unittest.TestCase):
     def test_exit_codes(self):
         self.assertEqual(main(["profile", "models", "-o", "x"]), 2)
         self.assertEqual(main(["profile", "models:lists", "-o", "x", "--microbatches", "0"]), 2)
+        for options in (["--repeats", "0"], ["--threads", "0"], ["--layers", "first", "--depth", "1"], ["--microbatches", "1,1"]):
+            self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", *options]), 2, options)
+        for options in (["--device", "gpu"], ["--device", "cuda:99"], ["-o", "/nowhere/x"], ["--layers", "no"]):
+            self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", *options]), 3, options)
         self.assertEqual(main(["profile", "models:nothing", "-o", "x"]), 3)
         self.assertEqual(main(["profile", "models:lists", "-o", "x"]), 3)  # no example_inputs beside it
         self.assertEqual(main(["export", "missing.json", "models:lists", "-o", "x", "--inputs", "models:list_inputs",

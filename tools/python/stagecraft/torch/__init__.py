@@ -7,6 +7,19 @@
 As commands: python -m stagecraft.torch profile, python -m stagecraft.torch export.
 """
 
+import sys
+
+try:
+    import torch.distributed.pipelining as _  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name is None or error.name.partition(".")[0] != "torch":
+        raise
+    words = f"stagecraft.torch needs PyTorch 2.12 or later with torch.distributed.pipelining ({error}): pip install torch"
+    if sys.argv[:1] == ["-m"]:
+        print(f"error: {words}", file=sys.stderr)
+        sys.exit(3)
+    raise ModuleNotFoundError(words, name=error.name) from None
+
 from .errors import ModelError
 from .layers import Graph, Layer, trace
 from .profiling import Profile, profile

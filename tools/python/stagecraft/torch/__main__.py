@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import torch
 
-from .errors import ModelError
+from .errors import ModelError, UsageError
 from .profiling import profile
 from .program import Names, export
-
-
-class UsageError(Exception):
-    """Exit code 2."""
-
-
-def named(words: str) -> tuple[Any, Any]:
-    """The module and the function that package:function names."""
-    package, colon, name = words.partition(":")
-    if not colon or not package or not name:
-        raise UsageError(f'expected package:function, found "{words}"')
-    sys.path[:0] = [] if os.getcwd() in sys.path else [os.getcwd()]
-    try:
-        module = importlib.import_module(package)
-    except ImportError as error:
-        raise ModelError(f"cannot import {package}: {error}") from None
-    if not hasattr(module, name):
-        raise ModelError(f"{package} has no {name}; it has " + ", ".join(n for n in vars(module) if n[0] != "_"))
-    return module, getattr(module, name)
+from .user_code import last_line, named
 
 
 def companion(factory: str, asked: str | None, usual: str, what: str) -> str:
@@ -57,7 +38,10 @@ def names_of(words: str | None) -> list[str]:
 
 def make_model(words: str) -> torch.nn.Module:
     _, factory = named(words)
-    model = factory()
+    try:
+        model = factory()
+    except Exception as error:
+        raise ModelError(f"{words}() fails: {last_line(error)}") from error
     if not isinstance(model, torch.nn.Module):
         raise ModelError(f"{words} gave a {type(model).__name__}, expected a torch.nn.Module")
     return model
@@ -81,7 +65,7 @@ def parser_of() -> argparse.ArgumentParser:
     add_layer_options(one)
     one.add_argument("-o", "--output", metavar="FILE", required=True, help="the profile")
     one.add_argument("--microbatches", metavar="N,N,…", default="1", help="samples to measure with (1)")
-    one.add_argument("--depth", default="auto", help="auto, leaf, or how many names deep layers are (auto)")
+    one.add_argument("--depth", help="auto, leaf, or how many names deep layers are (auto)")
     one.add_argument("--device", default="cpu", help="cpu, or cuda:N (cpu)")
     one.add_argument("--repeats", type=int, default=5, help="sweeps whose medians count (5)")
     one.add_argument("--warmup", type=int, default=2, help="sweeps before (2)")
@@ -97,7 +81,7 @@ def parser_of() -> argparse.ArgumentParser:
     two.add_argument("--loss", metavar="PACKAGE:FUNCTION", help="of the model's result and a target (loss beside the factory)")
     two.add_argument("--data", metavar="PACKAGE:FUNCTION", help="gives a step's inputs and target (data beside the factory)")
     two.add_argument("--optimizer", default="", metavar="PACKAGE:FUNCTION", help="makes one of parameters (the plan's kind)")
-    two.add_argument("--rate", type=float, default=1e-3, help="learning rate of the plan's kind (0.001)")
+    two.add_argument("--rate", type=float, help="learning rate of the plan's kind (0.001)")
     two.add_argument("--depth", help="as for the profile (what gives its layers)")
     two.add_argument("--stagecraft", metavar="PROGRAM", help="that writes the schedule's order (the one on the path)")
     return parser
@@ -105,19 +89,43 @@ def parser_of() -> argparse.ArgumentParser:
 
 def positive(words: str) -> list[int]:
     numbers = [int(word) for word in words.split(",") if word.isdigit()]
-    if len(numbers) != len(words.split(",")) or min(numbers) < 1:
-        raise UsageError(f'--microbatches: expected numbers of samples such as 1,2, found "{words}"')
+    if len(numbers) != len(words.split(",")) or min(numbers) < 1 or len(set(numbers)) < len(numbers):
+        raise UsageError(f'--microbatches: expected different numbers of samples such as 1,2, found "{words}"')
     return numbers
+
+
+def refuse_options(arguments: argparse.Namespace) -> None:
+    """Numbers that are none, and options of which one would be ignored."""
+    for option, least in (("repeats", 1), ("warmup", 0), ("threads", 1), ("sequence", 0)):
+        number = getattr(arguments, option, None)
+        if number is not None and number < least:
+            raise UsageError(f"--{option}: expected {least} or more, found {number}")
+    if arguments.layers and arguments.depth:
+        raise UsageError("--layers names the layers and --depth looks for them: give one of both")
+    if getattr(arguments, "rate", None) is not None and arguments.optimizer:
+        raise UsageError(f"--rate is for the plan's optimizer, and {arguments.optimizer} makes its own: leave it out")
+
+
+def refuse_unwritable(path: str) -> None:
+    """Before what takes long."""
+    try:
+        with open(path, "a"):
+            pass
+        if os.path.getsize(path) == 0:
+            os.remove(path)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def run_profile(arguments: argparse.Namespace) -> None:
     sizes = positive(arguments.microbatches)
+    refuse_unwritable(arguments.output)
     inputs = companion(arguments.factory, arguments.inputs, "example_inputs", "which gives inputs for so many samples")
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     torch.manual_seed(arguments.seed)
     made = profile(make_model(arguments.factory), named(inputs)[1], microbatches=sizes,
-                   depth=depth_of(arguments.depth), layers=names_of(arguments.layers), split=names_of(arguments.split),
+                   depth=depth_of(arguments.depth or "auto"), layers=names_of(arguments.layers), split=names_of(arguments.split),
                    device=arguments.device, repeats=arguments.repeats, warmup=arguments.warmup,
                    optimizer=arguments.optimizer, name=arguments.name, sequence=arguments.sequence)
     made.save(arguments.output)
@@ -129,10 +137,15 @@ def run_export(arguments: argparse.Namespace) -> None:
     names = Names(arguments.factory, companion(arguments.factory, arguments.loss, "loss", "which compares a result with a target"),
                   companion(arguments.factory, arguments.data, "data", "which gives a step's inputs and target"),
                   arguments.optimizer)
+    if arguments.optimizer:
+        named(arguments.optimizer)
     torch.manual_seed(arguments.seed)
-    export(arguments.plan, make_model(arguments.factory), named(inputs)[1], arguments.output, names,
-           depth=depth_of(arguments.depth) if arguments.depth else None, layers=names_of(arguments.layers),
-           split=names_of(arguments.split), seed=arguments.seed, rate=arguments.rate, stagecraft=arguments.stagecraft)
+    notes = export(arguments.plan, make_model(arguments.factory), named(inputs)[1], arguments.output, names,
+                   depth=depth_of(arguments.depth) if arguments.depth else None, layers=names_of(arguments.layers),
+                   split=names_of(arguments.split), seed=arguments.seed, rate=1e-3 if arguments.rate is None else arguments.rate,
+                   stagecraft=arguments.stagecraft)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
     print(f"{arguments.output}/train.py, {arguments.output}/stages.py")
 
 
@@ -140,6 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser_of().parse_args(argv)
     verbs: dict[str, Callable[[argparse.Namespace], None]] = {"profile": run_profile, "export": run_export}
     try:
+        refuse_options(arguments)
         verbs[arguments.verb](arguments)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -147,6 +161,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModelError as error:
         print(f"error: {error}", file=sys.stderr)
         return 3
+    except OSError as error:
+        print(f"error: {error.filename or arguments.output}: {error.strerror}", file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -14,7 +14,7 @@ from typing import Any, Sequence
 import torch
 
 from .errors import ModelError
-from .recording import Attr, Node, Recording, function_name, identifier, record
+from .recording import Node, Recording, attribute, function_name, record, short_name
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 
@@ -45,9 +45,11 @@ def has_blocks(module: torch.nn.Module) -> bool:
 
 
 def is_one_of_blocks(child: torch.nn.Module, parent: torch.nn.Module) -> bool:
-    """A Sequential among several in a list."""
+    """One of several of its class in a list, and no list of blocks itself."""
     alike = [item for item in parent.children() if type(item) is type(child) and next(item.children(), None) is not None]
-    return len(alike) > 1 and child in alike
+    inner = [type(item) for item in child.children() if next(item.children(), None) is not None]
+    is_list = isinstance(child, CONTAINERS) and len(inner) != len(set(inner))
+    return len(alike) > 1 and child in alike and not is_list
 
 
 def layer_paths(model: torch.nn.Module, depth: int | str = "auto", layers: Sequence[str] = ()) -> list[str]:
@@ -111,6 +113,10 @@ class Graph:
 def trace(model: torch.nn.Module, example: Any, depth: int | str = "auto", layers: Sequence[str] = (),
           split: Sequence[str] = ()) -> Graph:
     """The graph of the model's layers. With `split`, names of layers, all between two of them are one layer."""
+    lazy = [path for path, tensor in model.named_parameters() if isinstance(tensor, torch.nn.UninitializedParameter)]
+    if lazy:
+        raise ModelError(f'{type(model).__name__} has weights whose shapes its first forward decides ("{lazy[0]}"); the '
+                         "factory can run one forward, or use modules that are not lazy")
     recording = record(model, example, layer_paths(model, depth, layers))
     return graph_of(recording, split)
 
@@ -163,10 +169,10 @@ def attach(recording: Recording, free: set[int]) -> list[int]:
     # An input that one layer reads goes with it.
     for index in recording.inputs:
         members = [other for other in range(len(group)) if group[other] == index]
-        after = {group[user] for member in members for value in recording.nodes[member].writes
-                 for user in users.get((value, member), [])} - {index}
-        if len(after) == 1:
-            target = after.pop()
+        readers = {group[user] for member in members for value in recording.nodes[member].writes
+                   for user in users.get((value, member), [])} - {index}
+        if len(readers) == 1:
+            target = readers.pop()
             for member in members:
                 group[member] = target
     # Groups of groups.
@@ -247,6 +253,10 @@ def together(recording: Recording, runs: list[list[int]]) -> list[list[int]]:
             if users.get((value, index)) or (value, index) in recording.output_values:
                 places = [of[node] for node in (index, created[value]) if node in of]
                 spans.append((min(places), max(places)))
+    for value, writer in {read for node in recording.nodes for read in node.reads}:
+        if recording.values[value].counted:  # a message has a fixed shape
+            places = [of[node] for node in [writer, *users[(value, writer)]] if node in of]
+            spans.append((min(places), max(places)))
     keepers: dict[str, list[int]] = {}
     for index, node in enumerate(recording.nodes):
         if node.kind == "layer":
@@ -276,7 +286,7 @@ def layer_names(recording: Recording, runs: list[list[int]]) -> list[str]:
         if layers:
             name = layers[0] if len(layers) == 1 else f"{layers[0]}…{layers[-1]}"
         elif functions and all(node.kind != "input" for node in nodes):
-            word = function_name(functions[-1].target if len(functions) == 1 else functions[0].target).split(".")[-1]
+            word = short_name(functions[0].target)
             name = ".".join(part for part in (functions[0].inside, word.strip("_")) if part)
         else:
             name = recording.values[next(node for node in nodes if node.kind == "input").writes[0]].name
@@ -320,8 +330,8 @@ def fill_reads(recording: Recording, layers: list[Layer], layer_of: dict[int, in
         if (value, writer) not in layer.gives and (value, writer) in outputs:
             layer.gives.append((value, writer))
     # A layer that reads a value comes before the one that writes over it.
-    for index, node in enumerate(recording.nodes):
-        for value in node.in_place:
+    for index, after in enumerate(recording.nodes):
+        for value in after.in_place:
             for other, reader in enumerate(recording.nodes[:index]):
                 if any(read[0] == value for read in reader.reads) and other in layer_of \
                         and layer_of[other] < layer_of[index]:
@@ -337,7 +347,6 @@ def parameter_paths(recording: Recording, layer: Layer) -> list[str]:
     for number in layer.nodes:
         node = recording.nodes[number]
         used = [id(p) for p in model.get_submodule(node.target).parameters()] if node.kind == "layer" else []
-        from .recording import attribute
         used += [id(attribute(model, path)) for path in node.attributes]
         for key in used:
             path = first.get(key)
@@ -369,4 +378,4 @@ def kind_of(recording: Recording, layer: Layer) -> str:
     return "opaque"
 
 
-__all__ = ["Attr", "Graph", "Layer", "graph_of", "identifier", "layer_paths", "trace"]
+__all__ = ["Graph", "Layer", "graph_of", "layer_paths", "trace"]

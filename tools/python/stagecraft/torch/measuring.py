@@ -19,7 +19,7 @@ import torch
 from torch.distributed.pipelining._backward import stage_backward_input, stage_backward_weight
 
 from .layers import Graph, Layer
-from .recording import Node, attribute, bind, input_names, run_node, tensors_in, unchanged
+from .recording import Call, Node, attribute, bind, input_names, run_node, tensors_in, unchanged
 
 Read = tuple[int, int]
 
@@ -81,6 +81,8 @@ class Sweeper:
         self.inputs = inputs
         self.clock = Clock(device)
         self.outputs = set(self.recording.output_values)
+        self.calls: dict[int, Call] = {}  #: by node
+        self.idle = idle_backward(device)
         self.unsplit: set[str] = set()  #: layers whose backward torch cannot split: they use a weight twice
 
     def nodes(self, layer: Layer) -> list[Node]:
@@ -89,6 +91,11 @@ class Sweeper:
     def input_values(self, layer: Layer) -> dict[int, torch.Tensor]:
         return {self.recording.nodes[index].writes[0]: tensor
                 for index, tensor in zip(self.recording.inputs, self.inputs) if index in layer.nodes}
+
+    def call(self, node: int) -> Call:
+        if node not in self.calls:
+            self.calls[node] = Call(self.recording.nodes[node], self.graph.model)
+        return self.calls[node]
 
     def leaf(self, read: Read, given: torch.Tensor) -> torch.Tensor:
         leaf = given.detach()
@@ -103,12 +110,25 @@ class Sweeper:
         written = {value for node in self.nodes(layer) for value in [*node.in_place, *node.by_alias]}
         values = {read[0]: leaf.clone() if read[0] in written else leaf for read, leaf in leaves.items()}
         values.update(self.input_values(layer))
+        calls = [self.call(node) for node in layer.nodes if self.recording.nodes[node].kind != "input"]
         start = self.clock.now()
-        for node in self.nodes(layer):
-            if node.kind != "input":
-                run_node(node, self.graph.model, values)
+        for call in calls:
+            call(values)
         seconds = self.clock.now() - start
         return leaves, {give: values[give[0]] for give in layer.gives}, seconds
+
+
+def idle_backward(device: torch.device) -> float:
+    """Seconds that a backward takes of which nothing is to compute. A stage has one call of it, and its layers are
+    measured with one each."""
+    clock, times = Clock(device), []
+    leaf, gradient = torch.ones(1, device=device, requires_grad=True), torch.ones(1, device=device)
+    for _ in range(20):
+        root = leaf.view_as(leaf)
+        start = clock.now()
+        torch.autograd.backward([root], [gradient])
+        times.append(clock.now() - start)
+    return statistics.median(times)
 
 
 def add_gradients(gradients: dict[Read, torch.Tensor], leaves: dict[Read, torch.Tensor]) -> None:
@@ -149,7 +169,7 @@ def backward(sweeper: Sweeper, layer: Layer, leaves: dict[Read, torch.Tensor], g
                           zip([give for give, tensor in gives.items() if tensor.requires_grad], root_gradients)})
         return backward(sweeper, layer, leaves, gives, gradients, False)
     torch.autograd.backward(roots, root_gradients)
-    seconds = clock.now() - start
+    seconds = max(clock.now() - start - sweeper.idle, 0.0)
     add_gradients(gradients, leaves)
     return (0.0, seconds, 0) if weights and not inputs else (seconds, 0.0, 0)
 
@@ -237,7 +257,8 @@ def weights_of(model: torch.nn.Module) -> set[int]:
 def memory(sweeper: Sweeper, bytes_of: list[LayerBytes]) -> None:
     """One linked forward of all layers: which storages each one saves, and who else has them."""
     graph, recording = sweeper.graph, sweeper.recording
-    own, alive = weights_of(graph.model), []
+    own = weights_of(graph.model)
+    alive: list[torch.Tensor] = []
     values: dict[int, torch.Tensor] = {}
     saved: list[dict[int, int]] = []
     holder: dict[int, int] = {}  # storage: the last layer that gives it to others

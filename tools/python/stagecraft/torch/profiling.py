@@ -14,7 +14,8 @@ import torch
 from .errors import ModelError
 from .layers import Graph, trace
 from .measuring import LayerTimes, Measured, measure, measure_apart
-from .recording import attribute, bind, tensors_in
+from .recording import attribute, tensors_in
+from .user_code import last_line
 
 PRECISIONS = {torch.float64: "fp64", torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
@@ -35,6 +36,10 @@ class Profile:
         model = self.data["model"]
         lines = [f"{model['name']}: {len(model['layers'])} layers, {len(model['edges'])} edges, "
                  f"{sum(layer['parameters'] for layer in model['layers']):,} parameters"]
+        idle = unused_parameters(self.graph)
+        if idle:
+            lines.append(f"  not counted: {sum(p.numel() for p in idle.values()):,} parameters that the forward does not use "
+                         f"({', '.join(list(idle)[:4])}{', …' if len(idle) > 4 else ''})")
         for microbatch, measured in sorted(self.measured.items()):
             sums = sum_of_layers(measured)
             lines.append(f"microbatch {microbatch}: forward {sums[0] * 1e3:.2f} ms, backward {sums[1] * 1e3:.2f} ms, "
@@ -43,6 +48,13 @@ class Profile:
                 lines.append(f"  this machine was busy: {measured.load:.1f} processes per processor wanted to run, so "
                              "times are too long and spread")
         return "\n".join(lines)
+
+
+def unused_parameters(graph: Graph) -> dict[str, torch.nn.Parameter]:
+    """Weights that are trained, of no layer."""
+    used = {path for layer in graph.layers for path in layer.parameters}
+    return {path: parameter for path, parameter in graph.model.named_parameters()
+            if path not in used and parameter.requires_grad}
 
 
 def median(times: Sequence[float]) -> float:
@@ -86,9 +98,7 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
         raise ModelError(f'expected an optimizer of adamw or sgd, found "{optimizer}"')
     if repeats < 1 or warmup < 0:
         raise ModelError(f"expected repeats of 1 or more and a warm-up of 0 or more, found {repeats} and {warmup}")
-    place = torch.device(device) if device is not None else device_of(model)
-    if place.type == "meta":
-        place = torch.device("cpu")
+    place = place_of(model, device)
     sizes = list(microbatches) or [batch_of(inputs_of(example_inputs, 1) if callable(example_inputs)
                                             else example_inputs)]
     if any(size < 1 for size in sizes) or len(set(sizes)) != len(sizes):
@@ -132,6 +142,18 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
     return Profile(data, first, measured)
 
 
+def place_of(model: torch.nn.Module, device: str | torch.device | None) -> torch.device:
+    """Where the model is measured."""
+    try:
+        place = torch.device(device) if device is not None else device_of(model)
+    except RuntimeError:
+        raise ModelError(f'expected a device of cpu or cuda:N, found "{device}"') from None
+    if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
+        raise ModelError(f"PyTorch {torch.__version__} sees {torch.cuda.device_count()} GPUs here, and none is {place}; "
+                         "measure on the CPU (cpu), or install PyTorch for CUDA")
+    return torch.device("cpu") if place.type == "meta" else place
+
+
 def fits(model: torch.nn.Module, device: torch.device) -> bool:
     """Weights, gradients and an optimizer's two moments, on a GPU."""
     if device.type != "cuda":
@@ -155,7 +177,10 @@ def batch_of(example: Any) -> int:
 def inputs_of(example: Any, size: int) -> Any:
     """The example with that many samples."""
     if callable(example) and not isinstance(example, torch.Tensor):
-        made = example(size)
+        try:
+            made = example(size)
+        except Exception as error:
+            raise ModelError(f"the function of example inputs fails for {size} samples: {last_line(error)}") from error
         found = batch_of(made)
         if found != size:
             raise ModelError(f"the function of example inputs gave {found} samples, asked for {size}")
@@ -293,4 +318,4 @@ class Bar:
             sys.stderr.write("\r\x1b[K")
 
 
-__all__ = ["Profile", "bind", "profile"]
+__all__ = ["Profile", "profile"]

@@ -6,24 +6,22 @@ The program needs PyTorch and the user's own modules, nothing of Stagecraft. See
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import math
 import os
 import re
 import shutil
 import subprocess
+import sys
 from typing import Any, Sequence
 
 import torch
-import torch.utils._pytree as pytree
-from torch.distributed.pipelining._backward import stage_backward_input, stage_backward_weight
 
 from .errors import ModelError
 from .layers import Graph, trace
 from .profiling import inputs_of
-from .recording import (Attr, Build, Constant, LITERALS, Name, Node, Ref, bind, function_name, identifier, input_names,
-                        tensors_in, unchanged)
+from .trying import data_like, refuse_other_ways, try_stages
+from .recording import (Attr, Build, Constant, Name, Node, Recording, Ref, attribute, function_name, identifier)
 
 Read = tuple[int, int]
 
@@ -233,9 +231,12 @@ class Writer:
 
     def tree(self, tree: Any) -> str:
         if isinstance(tree, Build):
-            self.imports.add(f"from {tree.type.__module__} import {tree.type.__qualname__}")
-            return f"{tree.type.__qualname__}(" + ", ".join(f"{name}={self.tree(item)}"
-                                                            for name, item in tree.fields.items()) + ")"
+            return self.build(tree.type, tree.fields)
+        if dataclasses.is_dataclass(tree) and not isinstance(tree, (Ref, Attr, Constant, Name)):
+            fields = {field.name: getattr(tree, field.name) for field in dataclasses.fields(tree)}
+            return self.build(type(tree), {name: item for name, item in fields.items() if item is not None})
+        if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+            return self.build(type(tree), {name: getattr(tree, name) for name in tree._fields})
         if isinstance(tree, tuple) and not isinstance(tree, torch.Size):
             return "(" + ", ".join(self.tree(item) for item in tree) + ("," if len(tree) == 1 else "") + ")"
         if isinstance(tree, list):
@@ -243,6 +244,15 @@ class Writer:
         if isinstance(tree, dict):
             return "{" + ", ".join(f"{name!r}: {self.tree(item)}" for name, item in tree.items()) + "}"
         return self.literal(tree)
+
+    def build(self, kind: type, fields: dict[str, Any]) -> str:
+        """A named tuple or dataclass, made of its fields."""
+        if "<locals>" in kind.__qualname__:
+            raise ModelError(f"{kind.__name__} goes between layers, and stands inside of a function; a program cannot "
+                             "import it: put it at the top of its file")
+        outer = kind.__qualname__.partition(".")[0]
+        self.imports.add(f"from {kind.__module__} import {outer}")
+        return f"{kind.__qualname__}(" + ", ".join(f"{name}={self.tree(item)}" for name, item in fields.items()) + ")"
 
     def index(self, tree: Any) -> str:
         """Inside of brackets."""
@@ -260,8 +270,10 @@ class Writer:
             return "F." + name.split(".")[-1]
         if name.startswith("_VariableFunctions"):
             name = "torch." + name.split(".", 1)[1]
-        module = name.rsplit(".", 1)[0]
-        if not module.startswith("torch") and "." in name:
+        words = name.split(".")
+        module = next((".".join(words[:count]) for count in range(len(words) - 1, 0, -1)
+                       if ".".join(words[:count]) in sys.modules), words[0])
+        if not module.startswith("torch.") and module != "torch":
             self.imports.add(f"import {module}")
         return name
 
@@ -312,7 +324,20 @@ class Writer:
             names = [self.value(value) if value is not None and value in node.writes else "_"
                      for value in node.outputs]
             lines = [f"{', '.join(names)}{',' if len(names) == 1 else ''} = tensors({call})"]
-        return lines if node.grad else ["with torch.no_grad():", *["    " + line for line in lines]]
+        return lines
+
+    def statements(self, nodes: Sequence[Node]) -> list[str]:
+        """Those of several nodes; under torch.no_grad and torch.autocast, where the model's are."""
+        lines: list[str] = []
+        around = ""
+        for node in nodes:
+            contexts = ([] if node.grad else ["torch.no_grad()"]) \
+                + ([f'torch.autocast("{node.autocast[0]}", {node.autocast[1]})'] if node.autocast else [])
+            if ", ".join(contexts) != around:
+                around = ", ".join(contexts)
+                lines += [f"with {around}:"] if around else []
+            lines += ["    " * bool(around) + line for line in self.statement(node)]
+        return lines
 
 
 def stage_class(plan: Plan, graph: Graph, number: int, code: StageCode, writer: Writer) -> list[str]:
@@ -326,16 +351,15 @@ def stage_class(plan: Plan, graph: Graph, number: int, code: StageCode, writer: 
              f'    """{names[0]}' + (f" … {names[-1]}: {len(names)} layers" if len(names) > 1 else "") + '"""', ""]
     lines += signature_lines("takes", recording, code.takes)
     lines += signature_lines("gives", recording, code.gives)
-    inputs = [recording.nodes[node].outputs[0] for node in code.inputs]
+    inputs = [recording.nodes[node].writes[0] for node in code.inputs]
     lines += [f"    inputs = {tuple(recording.values[value].name for value in inputs)!r}  # of the model, that it reads",
               ""]
     lines += ["    def __init__(self, model):", "        super().__init__()"]
     for path in modules:
         lines.append(f'        self.{identifier(path)} = model.get_submodule("{path}")')
     for path in attributes:
-        parent, _, name = path.rpartition(".")
-        source = f'model.get_submodule("{parent}").{name}' if parent else f"model.{name}"
-        is_parameter = isinstance(_attribute(graph, path), torch.nn.Parameter)
+        is_parameter = isinstance(attribute(graph.model, path), torch.nn.Parameter)
+        source = f'model.get_{"parameter" if is_parameter else "buffer"}("{path}")'
         if is_parameter:
             lines.append(f"        self.{identifier(path)} = {source}")
         else:
@@ -350,23 +374,18 @@ def stage_class(plan: Plan, graph: Graph, number: int, code: StageCode, writer: 
     return lines
 
 
-def _attribute(graph: Graph, path: str) -> torch.Tensor:
-    from .recording import attribute
-    return attribute(graph.model, path)
-
-
-def first_tensor(recording: Any, code: StageCode, inputs: Sequence[int | None]) -> str:
+def first_tensor(recording: Recording, code: StageCode, inputs: Sequence[int]) -> str:
     value = code.takes[0][0] if code.takes else inputs[0] if inputs else None
     return recording.values[value].name if value is not None else "next(self.parameters())"
 
 
-def forward_line(recording: Any, code: StageCode, inputs: Sequence[int | None]) -> str:
+def forward_line(recording: Recording, code: StageCode, inputs: Sequence[int]) -> str:
     taken = [recording.values[value].name for value, _ in code.takes]
-    named = [recording.values[value].name for value in inputs if value is not None]
+    named = [recording.values[value].name for value in inputs]
     return f"    def forward({', '.join(['self', *taken, *(['*', *named] if named else [])])}):"
 
 
-def signature_lines(name: str, recording: Any, reads: Sequence[Read]) -> list[str]:
+def signature_lines(name: str, recording: Recording, reads: Sequence[Read]) -> list[str]:
     """Name, shape, type and whether a gradient comes back."""
     lines = [f"    {name} = ("]
     for value, _ in reads:
@@ -375,22 +394,21 @@ def signature_lines(name: str, recording: Any, reads: Sequence[Read]) -> list[st
     return [f"    {name} = ()"] if len(lines) == 1 else [*lines, "    )"]
 
 
-def stage_body(recording: Any, code: StageCode, nodes: list[Node], writer: Writer) -> list[str]:
+def stage_body(recording: Recording, code: StageCode, nodes: list[Node], writer: Writer) -> list[str]:
     body = []
     written = {value for node in nodes for value in [*node.in_place, *node.by_alias]}
     for value, _ in code.takes:
         if value in written:
             name = recording.values[value].name
             body.append(f"{name} = {name}.clone()  # a layer writes it in place")
-    for node in nodes:
-        if node.kind != "input":
-            body += writer.statement(node)
+    body += writer.statements([node for node in nodes if node.kind != "input"])
     computed = {value for node in nodes for value in node.writes}
     results = []
     for value, _ in code.gives:
         it = recording.values[value]
         passes_by = value not in computed
-        results.append(it.name + (".contiguous()" if not it.contiguous else "")
+        results.append(it.name + ("" if it.contiguous else ".resolve_conj().contiguous()" if it.dtype.is_complex
+                                  else ".contiguous()")
                        + (".view_as(" + it.name + ")" if passes_by and it.requires_grad else ""))
     body.append("return " + (results[0] if len(results) == 1 else "(" + ", ".join(results) + ")"))
     return body
@@ -414,10 +432,12 @@ def stages_file(plan: Plan, graph: Graph, codes: list[StageCode]) -> str:
             f"(name, shape, type, gradient), for microbatches of {plan.microbatch}. It is made of modules of the whole model.",
             '"""', ""]
     body = "\n\n\n".join("\n".join(lines) for lines in [*classes, result])
-    helper = ["", "", "def tensors(tree):", '    """Those in a tuple, list or dict, in order."""',
-              "    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]"] \
+    helper = ["", "", "def tensors(tree):", '    """Those in a tuple, list, dict or dataclass, in order."""',
+              "    found = []", "    for leaf in tree_leaves(tree):", "        if dataclasses.is_dataclass(leaf):",
+              "            found += tensors([getattr(leaf, field.name) for field in dataclasses.fields(leaf)])",
+              "        elif isinstance(leaf, torch.Tensor):", "            found.append(leaf)", "    return found"] \
         if writer.uses_tensors else []
-    imports = sorted(writer.imports) + ["import torch"]
+    imports = (["import dataclasses"] if writer.uses_tensors else []) + sorted(writer.imports) + ["import torch"]
     if re.search(r"\bF\.", body):
         imports.append("import torch.nn.functional as F")
     imports.append("from torch import nn")
@@ -558,8 +578,9 @@ class Names:
 
 def export(plan_path: str, model: torch.nn.Module, example_inputs: Any, folder: str, names: Names, *,
            depth: int | str | None = None, layers: Sequence[str] = (), split: Sequence[str] = (), seed: int = 1,
-           rate: float = 1e-3, stagecraft: str | None = None) -> None:
-    """Writes the plan as a program into the folder. Throws ModelError for what cannot be one."""
+           rate: float = 1e-3, stagecraft: str | None = None) -> list[str]:
+    """Writes the plan as a program into the folder, and tries its stages: with the example, and with a microbatch of
+    the first step's data. Gives notes on what could not be tried. Throws ModelError for what cannot be a program."""
     plan = read_plan(plan_path)
     model = model.to("cpu")
     example = inputs_of(example_inputs, plan.microbatch)
@@ -568,13 +589,17 @@ def export(plan_path: str, model: torch.nn.Module, example_inputs: Any, folder: 
     os.makedirs(folder, exist_ok=True)
     schedule = schedule_of(plan, folder, stagecraft)
     write(os.path.join(folder, "stages.py"), stages_file(plan, graph, codes))
-    whole = stages_with_whole_backward(folder, graph, model, example)
+    others, notes = data_like(names.data, plan.data["batch"]["global"], plan.microbatch, graph.recording, example)
+    if others:
+        refuse_other_ways(graph, others.inputs)
+    whole = try_stages(folder, graph, example, others, names.loss)
     settings = settings_of(plan, graph, codes, names, schedule, seed, rate, whole, example)
     with open(os.path.join(os.path.dirname(__file__), "train_template.py")) as file:
         template = file.read()
     start, end = "# <settings>\n", "# </settings>\n"
     head, tail = template[:template.index(start)], template[template.index(end) + len(end):]
     write(os.path.join(folder, "train.py"), head + settings + tail)
+    return notes
 
 
 def settings_of(plan: Plan, graph: Graph, codes: list[StageCode], names: Names, schedule: str, seed: int, rate: float,
@@ -603,75 +628,6 @@ def settings_of(plan: Plan, graph: Graph, codes: list[StageCode], names: Names, 
     return "".join(f"{name} = {value!r}  # {words}\n" for name, (value, words) in rows.items())
 
 
-def names_of_inputs(graph: Graph) -> list[str]:
-    recording = graph.recording
-    return [recording.values[recording.nodes[index].writes[0]].name for index in recording.inputs]
-
-
-def stages_with_whole_backward(folder: str, graph: Graph, model: torch.nn.Module, example: Any) -> list[bool]:
-    """Runs the stages that were written, one after the other; of those whose backward torch cannot split, true.
-    Throws ModelError if they do not give what the model gives."""
-    spec = importlib.util.spec_from_file_location("stagecraft_written_stages", os.path.join(folder, "stages.py"))
-    assert spec is not None and spec.loader is not None
-    written = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(written)
-    if any(parameter.is_meta for parameter in model.parameters()):
-        return [False] * len(written.STAGES)
-    args, kwargs = bind(model, example)
-    tensors = [tensor for _, _, argument in input_names(model, args, kwargs) for tensor in tensors_in(argument)]
-    inputs = dict(zip(names_of_inputs(graph), tensors, strict=True))
-    with unchanged(model):
-        before = torch.get_rng_state()
-        expected = tensors_in(model(*args, **kwargs))
-        is_random = not torch.equal(before, torch.get_rng_state())
-    whole, taken = [], ()
-    stages = [stage(model) for stage in written.STAGES]
-    with unchanged(model):
-        for stage in stages:
-            mine = {name: inputs[name] for name in stage.inputs}
-            leaves = tuple(tensor.detach().requires_grad_(gradient)
-                           for tensor, (_, _, _, gradient) in zip(taken, stage.takes))
-            given = run_stage(stage, leaves, mine)
-            whole.append(any(leaf.requires_grad for leaf in leaves) and not can_split(stage, leaves, mine))
-            taken = tuple(tensor.detach() for tensor in given)
-    model.zero_grad(set_to_none=True)
-    for found, tensor in zip(taken, expected, strict=True):
-        if found.shape != tensor.shape or not is_random and not torch.allclose(found, tensor, rtol=1e-4, atol=1e-5):
-            raise ModelError(f"the stages of {type(model).__name__} do not give what it gives; does its forward keep "
-                             "something from call to call? Choose the module that does as one layer (--layers)")
-    return whole
-
-
-def run_stage(stage: torch.nn.Module, leaves: tuple[torch.Tensor, ...],
-              inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    output = stage(*leaves, **inputs)
-    return output if isinstance(output, tuple) else (output,)
-
-
-def can_split(stage: torch.nn.Module, leaves: tuple[torch.Tensor, ...], inputs: dict[str, torch.Tensor]) -> bool:
-    """Whether torch's split backward gives the gradients of the fused one."""
-    found = []
-    for is_split in (False, True):
-        stage.zero_grad(set_to_none=True)
-        for leaf in leaves:
-            leaf.grad = None
-        torch.manual_seed(0)
-        given = [tensor for tensor in run_stage(stage, leaves, inputs) if tensor.requires_grad]
-        gradients = [torch.ones_like(tensor) for tensor in given]
-        try:
-            if not is_split:
-                torch.autograd.backward(given, gradients)
-            else:
-                edges = [torch.autograd.graph.get_gradient_edge(tensor) for tensor in given]
-                _, groups = stage_backward_input(edges, gradients, list(leaves), stage.parameters())
-                stage_backward_weight(stage.parameters(), groups)
-        except (RuntimeError, KeyError):
-            return False
-        found.append([tensor.grad for tensor in [*leaves, *stage.parameters()]])
-    return all((a is None) == (b is None) and (a is None or torch.allclose(a, b, rtol=1e-3, atol=1e-5))
-               for a, b in zip(*found))
-
-
 def batched(graph: Graph, size: int) -> dict[str, bool]:
     recording = graph.recording
     values = [recording.values[recording.nodes[index].writes[0]] for index in recording.inputs]
@@ -683,4 +639,4 @@ def write(path: str, text: str) -> None:
         file.write(text)
 
 
-__all__ = ["LITERALS", "Names", "export", "pytree", "read_plan"]
+__all__ = ["Names", "export", "read_plan"]

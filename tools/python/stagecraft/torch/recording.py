@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import inspect
 import keyword
 from typing import Any, Callable, Iterator, Sequence
@@ -32,7 +33,17 @@ LITERALS = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torc
 
 #: What makes Python's control flow depend on a tensor's elements.
 LOOKS_AT_ELEMENTS = {"item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__len__", "numpy",
-                     "is_nonzero", "equal", "allclose", "__contains__", "__complex__"}
+                     "is_nonzero", "equal", "allclose", "__contains__", "__complex__", "__array__"}
+
+#: Functions whose result has as many elements as the data says.
+COUNTS_ELEMENTS = {"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "_unique2"}
+
+#: What asks for a tensor's shape.
+ASKS_FOR_SHAPE = {"size", "numel", "nelement", "__len__", "shape.__get__"}
+
+#: Functions that write into their first argument's shape, whatever the others' is.
+KEEPS_SHAPE = {"index_put", "index_add", "index_copy", "index_fill", "scatter", "scatter_add", "scatter_reduce",
+               "masked_scatter", "masked_fill", "index_reduce", "slice_scatter", "select_scatter"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +65,8 @@ class Value:
     dtype: torch.dtype
     requires_grad: bool
     varies: bool  #: with the model's inputs
-    contiguous: bool = True
+    contiguous: bool = True  #: in memory as it is read, and so ready to be a message
+    counted: str = ""  #: by which function, where the data says how many elements it has
 
     @property
     def bytes(self) -> int:
@@ -67,9 +79,10 @@ class Node:
     kind: str  #: "input", "layer" or "function"
     target: Any  #: position or name of the input; path of the layer; the function
     inside: str  #: path of the module whose code it stands in
-    args: tuple = ()
-    kwargs: dict = dataclasses.field(default_factory=dict)
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     grad: bool = True  #: whether gradients were recorded
+    autocast: tuple[str, torch.dtype] | None = None  #: device and type of torch.autocast around it
     #: (value, node that wrote it last) for each value that it reads
     reads: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     outputs: list[int | None] = dataclasses.field(default_factory=list)  #: of each tensor it gives
@@ -100,7 +113,16 @@ class Recording:
         return users
 
 
+def know(tree: Any) -> None:
+    """Makes the dataclasses in a tree containers for torch, as tuples and dicts are. (Those of transformers are.)"""
+    for leaf in pytree.tree_leaves(tree):
+        if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+            pytree.register_dataclass(type(leaf))
+            know(leaf)
+
+
 def tensors_in(tree: Any) -> list[torch.Tensor]:
+    know(tree)
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
@@ -116,15 +138,30 @@ def version(tensor: torch.Tensor) -> int:
         return 0
 
 
-def function_name(function: Callable) -> str:
+def function_name(function: Callable[..., Any]) -> str:
     """As code says it: "torch.nn.functional.relu", "torch.Tensor.add"."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, type) and issubclass(owner, torch.autograd.Function):
+        return f"{owner.__module__}.{owner.__qualname__}.apply"
     name = resolve_name(function)
     if name:
-        return name
+        return str(name)
     module, qualified = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if module and qualified and "<" not in qualified:
         return f"{module}.{qualified}"
     return repr(function)
+
+
+def autocast_now() -> tuple[str, torch.dtype] | None:
+    """Device and type of the torch.autocast that is active."""
+    return next(((device, torch.get_autocast_dtype(device)) for device in ("cpu", "cuda")
+                 if torch.is_autocast_enabled(device)), None)
+
+
+def short_name(function: Callable[..., Any]) -> str:
+    """Its last word, or of a torch.autograd.Function its class."""
+    words = function_name(function).split(".")
+    return words[-2] if words[-1] in ("__get__", "apply") and len(words) > 1 else words[-1]
 
 
 class Recorder(TorchFunctionMode):
@@ -140,6 +177,8 @@ class Recorder(TorchFunctionMode):
         self.attributes = {id(tensor): path
                            for path, tensor in [*reversed(list(model.named_buffers(remove_duplicate=False))),
                                                 *reversed(list(model.named_parameters(remove_duplicate=False)))]}
+        self.buffers = {(path, name): buffer for path, module in model.named_modules()
+                        for name, buffer in module._buffers.items()}
         self.known: dict[int, int] = {}  # id of a tensor: value
         self.tensors: list[torch.Tensor] = []  # of each value; kept, so that ids stay unique
         self.versions: list[int] = []
@@ -163,7 +202,7 @@ class Recorder(TorchFunctionMode):
         self.names.add(unique)
         assert unique.isidentifier(), unique
         self.recording.values.append(Value(unique, tensor.shape, tensor.dtype, tensor.requires_grad, varies,
-                                           tensor.is_contiguous()))
+                                           tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()))
         return value
 
     def argument(self, leaf: Any, node: Node) -> Any:
@@ -187,11 +226,16 @@ class Recorder(TorchFunctionMode):
                              "register_buffer, or give it as an input")
         if isinstance(leaf, LITERALS):
             return leaf
-        if callable(leaf) and not isinstance(leaf, torch.nn.Module) and not repr(function_name(leaf)).startswith("'<"):
+        if callable(leaf) and not isinstance(leaf, torch.nn.Module) and is_importable(function_name(leaf)):
             return Name(function_name(leaf))
+        if node.kind == "function" and function_name(node.target) == CHECKPOINT:
+            raise ModelError(f"{self.inside_words(node.inside)} calls torch.utils.checkpoint with use_reentrant=True, "
+                             "which hides gradients between layers; call it with use_reentrant=False, or leave it out "
+                             "and plan with --recompute")
         raise ModelError(f"{self.where(node)} is given a {type(leaf).__name__} from outside of it; between layers "
-                         "only tensors, numbers, strings, and lists, tuples and dicts of them can go: pass its tensors "
-                         "instead (of a cache of Hugging Face: use_cache=False), or choose a smaller depth")
+                         "only tensors, numbers, strings, and lists, tuples, dicts and dataclasses of them can go: "
+                         + ("the factory can set model.config.use_cache = False" if "Cache" in type(leaf).__name__ else
+                            "pass its tensors instead, or choose the module around both as one layer (--layers)"))
 
     def where(self, node: Node) -> str:
         if node.kind == "layer":
@@ -201,12 +245,17 @@ class Recorder(TorchFunctionMode):
     def inside_words(self, path: str) -> str:
         return f'module "{path}"' if path else f"the forward of {type(self.recording.model).__name__}"
 
-    def arguments(self, node: Node, args: tuple, kwargs: dict) -> None:
+    def arguments(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         def convert(tree: Any) -> Any:
-            return pytree.tree_map(lambda leaf: self.argument(leaf, node), tree)
+            return pytree.tree_map(lambda leaf: self.argument(leaf, node), tree,
+                                   is_leaf=lambda leaf: isinstance(leaf, torch.nn.utils.rnn.PackedSequence))
+        know((args, kwargs))
         node.args, node.kwargs = convert(args), convert(kwargs)
 
     # --- Nodes
+
+    def node(self, kind: str, target: Any) -> Node:
+        return Node(kind, target, self.stack[-1], grad=torch.is_grad_enabled(), autocast=autocast_now())
 
     def changed(self) -> list[int]:
         """Values that were written since they were looked at last."""
@@ -242,11 +291,14 @@ class Recorder(TorchFunctionMode):
         node.is_view = bool(leaves) and not changed and all(self.storage(leaf) in storages for leaf in leaves)
         node.outputs = []
         many = len(leaves) > 1 or not node.single
+        counted = self.counts(node)
         for position, leaf in enumerate(leaves):
             known = self.known.get(id(leaf))
             if known is None and id(leaf) not in self.attributes:
                 known = self.new_value(leaf, f"{base}_{position}" if many else base, index, varies)
                 node.writes.append(known)
+                if leaf.dim():
+                    self.recording.values[known].counted = counted
             node.outputs.append(known)
         for value in changed:
             self.writer[value] = index
@@ -255,15 +307,34 @@ class Recorder(TorchFunctionMode):
             node.writes.append(value)
         self.recording.nodes.append(node)
 
+    def counts(self, node: Node) -> str:
+        """The function that lets data say how many elements the node's results have, or nothing."""
+        values = [self.recording.values[value] for value, _ in node.reads]
+        name = function_name(node.target).split(".")[-1] if node.kind == "function" else ""
+        first = node.args[0] if node.args else None
+        if name in KEEPS_SHAPE and isinstance(first, Ref):
+            return self.recording.values[first.value].counted
+        if any(value.varies for value in values):
+            index = node.args[1] if name == "__getitem__" else None
+            masks = [self.recording.values[leaf.value].dtype for leaf in pytree.tree_leaves(index) if isinstance(leaf, Ref)]
+            if name in COUNTS_ELEMENTS or name == "where" and len(node.args) == 1 and not node.kwargs:
+                return name
+            if name == "repeat_interleave" and len(values) > 1 and not node.kwargs.get("output_size"):
+                return name
+            if torch.bool in masks:
+                return "a mask as index"
+        return next((value.counted for value in values if value.counted), "")
+
     @staticmethod
     def storage(tensor: torch.Tensor) -> int:
-        return tensor.untyped_storage()._cdata
+        return int(tensor.untyped_storage()._cdata)
 
-    def __torch_function__(self, function, types, args=(), kwargs=None):
+    def __torch_function__(self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         if self.in_layer or function is torch.nn.Module.__call__:
             return function(*args, **kwargs)
-        node = Node("function", function, self.stack[-1], grad=torch.is_grad_enabled())
+        node = self.node("function", function)
         name = getattr(function, "__name__", "")
         tensors = tensors_in((args, kwargs))
         if any(is_wrapped(tensor) for tensor in tensors):
@@ -276,7 +347,15 @@ class Recorder(TorchFunctionMode):
                         f"{self.inside_words(node.inside)} decides by the elements of a tensor ({name}) what it does "
                         "next, so its parts cannot be in different stages; choose it as one layer (--layers, or a "
                         "smaller --depth), or compute both ways and choose with torch.where")
+        if any(function_name(function).endswith("." + word) for word in ASKS_FOR_SHAPE):
+            self.refuse_counted(node, tensors)
+        owned = [(tensor, version(tensor)) for tensor in tensors if id(tensor) in self.attributes]
         result = function(*args, **kwargs)
+        for tensor, before in owned:
+            if version(tensor) != before:
+                raise ModelError(f"{self.inside_words(node.inside)} writes into {self.attributes[id(tensor)]} between layers, "
+                                 "and only the stage that does so would see it; put what writes and reads it into a "
+                                 "module of its own, or choose the module around it as one layer (--layers)")
         if not tensors_in(result) and not self.wrote():
             return result  # a shape, a type, a device: the same for every microbatch
         if name == "__get__" and function_name(function).endswith((".grad.__get__", ".grad_fn.__get__")):
@@ -284,16 +363,40 @@ class Recorder(TorchFunctionMode):
         if any(is_wrapped(tensor) for tensor in tensors_in(result)):
             return result
         self.arguments(node, args, kwargs)
-        words = function_name(function).split(".")
-        base = words[-2] if words[-1] == "__get__" else words[-1]
-        self.record(node, result, identifier(base.strip("_")))
+        self.record(node, result, identifier(short_name(function).strip("_")))
+        return result
+
+    def refuse_counted(self, node: Node, tensors: list[torch.Tensor]) -> None:
+        """Python must not take from data what every microbatch would then have."""
+        for tensor in tensors:
+            value = self.known.get(id(tensor))
+            counted = self.recording.values[value].counted if value is not None else ""
+            if counted:
+                raise ModelError(
+                    f"{self.inside_words(node.inside)} asks how many elements a tensor has of which the data says how "
+                    f"many ({counted}), so its parts cannot be in different stages; choose it as one layer (--layers, "
+                    "or a smaller --depth)")
+
+    def call_function(self, kind: type[torch.autograd.Function], original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A torch.autograd.Function between layers: its code is not looked into."""
+        node = self.node("function", kind.apply)
+        if "<locals>" in kind.__qualname__:
+            raise ModelError(f"{self.inside_words(node.inside)} uses the function {kind.__name__}, which stands inside "
+                             "of another function; a program cannot import it: put it at the top of its file")
+        self.in_layer += 1
+        try:
+            self.arguments(node, args, kwargs)
+            result = original(*args, **kwargs)
+            self.record(node, result, identifier(kind.__name__.lower()))
+        finally:
+            self.in_layer -= 1
         return result
 
     def wrote(self) -> bool:
         return any(version(tensor) != self.versions[value] for value, tensor in enumerate(self.tensors))
 
-    def call_layer(self, path: str, module: torch.nn.Module, forward: Callable, args: tuple, kwargs: dict) -> Any:
-        node = Node("layer", path, self.stack[-1], grad=torch.is_grad_enabled())
+    def call_layer(self, path: str, module: torch.nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        node = self.node("layer", path)
         self.in_layer += 1
         try:
             self.arguments(node, args, kwargs)
@@ -307,14 +410,21 @@ class Recorder(TorchFunctionMode):
         node = Node("input", place, "")
         index = len(self.recording.nodes)
         value = self.new_value(tensor, identifier(name), index, True)
-        node.outputs = node.writes = [value]
+        node.outputs, node.writes = [value], [value]
         self.recording.nodes.append(node)
         self.recording.inputs.append(index)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Module.__call__ tells of layers, and of the modules around them."""
+        """Module.__call__ tells of layers, and of the modules around them; Function.apply of functions with a
+        backward of their own."""
         original = torch.nn.Module.__call__
+        original_apply = torch.autograd.Function.__dict__["apply"]
+
+        def apply(kind: type[torch.autograd.Function], *args: Any, **kwargs: Any) -> Any:
+            if self.in_layer or not any(id(tensor) in self.known for tensor in tensors_in((args, kwargs))):
+                return original_apply.__get__(None, kind)(*args, **kwargs)
+            return self.call_function(kind, original_apply.__get__(None, kind), args, kwargs)
 
         def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             path = self.paths.get(id(module))
@@ -329,11 +439,13 @@ class Recorder(TorchFunctionMode):
                 self.stack.pop()
 
         torch.nn.Module.__call__ = call  # type: ignore[method-assign]
+        torch.autograd.Function.apply = classmethod(apply)
         try:
             with self:
                 yield
         finally:
             torch.nn.Module.__call__ = original  # type: ignore[method-assign]
+            torch.autograd.Function.apply = original_apply
 
 
 @dataclasses.dataclass(frozen=True)
@@ -341,7 +453,7 @@ class Constant:
     """A tensor of one element that does not change."""
     element: Any
     dtype: torch.dtype
-    shape: tuple
+    shape: tuple[int, ...]
 
     def tensor(self) -> torch.Tensor:
         return torch.full(self.shape, self.element, dtype=self.dtype)
@@ -353,6 +465,9 @@ class Name:
     name: str
 
 
+MARKS = (Ref, Attr, Constant, Name)  #: what stands for something else in a node's arguments
+
+
 def identifier(words: str) -> str:
     """A name that Python allows."""
     name = "".join(letter if letter.isalnum() else "_" for letter in words) or "value"
@@ -361,18 +476,43 @@ def identifier(words: str) -> str:
     return name if not name[0].isdigit() else "_" + name
 
 
+def is_importable(name: str) -> bool:
+    """Whether code elsewhere can get a function by this name."""
+    return "<" not in name
+
+
+CHECKPOINT = "torch.utils.checkpoint.CheckpointFunction.apply"
+
+
 @contextlib.contextmanager
 def unchanged(model: torch.nn.Module) -> Iterator[None]:
     """Buffers and the state of random numbers are afterwards what they were."""
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers() if not buffer.is_meta]
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        yield
-    with torch.no_grad():
-        for buffer, before in buffers:
-            buffer.copy_(before)
+    tables = [(module._buffers, dict(module._buffers)) for module in model.modules()]
+    try:
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            yield
+    finally:
+        for table, before in tables:
+            table.update(before)
+        with torch.no_grad():
+            for buffer, numbers in buffers:
+                buffer.copy_(numbers)
 
 
-def bind(model: torch.nn.Module, example: Any) -> tuple[tuple, dict]:
+def refuse_replaced_buffers(recorder: Recorder) -> None:
+    """A stage would go on with the old one."""
+    model = recorder.recording.model
+    for path, module in model.named_modules():
+        inside = any(path == layer or path.startswith(layer + ".") for layer in recorder.recording.layer_paths)
+        for name, buffer in module._buffers.items():
+            before = recorder.buffers.get((path, name))
+            if not inside and before is not None and buffer is not before:
+                raise ModelError(f"{recorder.inside_words(path)} puts another tensor in place of its buffer {name}, "
+                                 f"and a stage would not see it; write into it: self.{name}.copy_(…)")
+
+
+def bind(model: torch.nn.Module, example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Example inputs as arguments: a tensor, a tuple of arguments, or a dict of named ones."""
     if isinstance(example, dict):
         return (), dict(example)
@@ -381,7 +521,7 @@ def bind(model: torch.nn.Module, example: Any) -> tuple[tuple, dict]:
     return (example,), {}
 
 
-def input_names(model: torch.nn.Module, args: tuple, kwargs: dict) -> list[tuple[int | str, str, Any]]:
+def input_names(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int | str, str, Any]]:
     """(position or keyword, name of the parameter of forward, argument) of each."""
     try:
         parameters = [p.name for p in inspect.signature(model.forward).parameters.values()
@@ -401,11 +541,11 @@ def told_to_compile(recorder: Recorder, told: bool) -> Iterator[None]:
     elements (transformers looks whether a mask has any effect)."""
     original = torch.compiler.is_compiling
     if told:
-        torch.compiler.is_compiling = lambda: recorder.in_layer == 0  # type: ignore[assignment]
+        torch.compiler.is_compiling = lambda: recorder.in_layer == 0
     try:
         yield
     finally:
-        torch.compiler.is_compiling = original  # type: ignore[assignment]
+        torch.compiler.is_compiling = original
 
 
 def record(model: torch.nn.Module, example: Any, layer_paths: Sequence[str]) -> Recording:
@@ -434,8 +574,8 @@ def record_once(model: torch.nn.Module, example: Any, layer_paths: Sequence[str]
         except ModelError:
             raise
         except Exception as error:
-            raise ModelError(f"the forward of {type(model).__name__} fails with the example inputs: "
-                             f"{type(error).__name__}: {error}") from error
+            raise ModelError(failure(model, recorder, error)) from error
+        refuse_replaced_buffers(recorder)
     recording = recorder.recording
     end = Node("function", "output", "")
     recording.output = output_template(recorder, end, result)
@@ -445,6 +585,15 @@ def record_once(model: torch.nn.Module, example: Any, layer_paths: Sequence[str]
                          f"found {type(result).__name__}")
     drop_unused(recording)
     return recording
+
+
+def failure(model: torch.nn.Module, recorder: Recorder, error: Exception) -> str:
+    """What to say of a forward that does not go through."""
+    given = ", ".join(f"{value.name} {tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+                      for value in recorder.recording.values[:len(recorder.recording.inputs)])
+    place = recorder.stack[-1]
+    return (f"the forward of {type(model).__name__} fails" + (f' in module "{place}"' if place else "")
+            + f" with the example inputs {given}: {type(error).__name__}: {' '.join(str(error).split())}")
 
 
 def output_template(recorder: Recorder, node: Node, result: Any) -> Any:
@@ -464,7 +613,9 @@ def output_template(recorder: Recorder, node: Node, result: Any) -> Any:
         if isinstance(tree, LITERALS):
             return tree
         raise ModelError(f"{type(recorder.recording.model).__name__} returns a {type(tree).__name__}, which a last "
-                         "stage cannot give to a loss: return tensors (of Hugging Face: use_cache=False)")
+                         "stage cannot give to a loss; return tensors"
+                         + (": the factory can set model.config.use_cache = False"
+                            if "Cache" in type(tree).__name__ else ""))
     return convert(result)
 
 
@@ -472,7 +623,7 @@ def output_template(recorder: Recorder, node: Node, result: Any) -> Any:
 class Build:
     """A named tuple or dataclass in what a model returns."""
     type: type
-    fields: dict
+    fields: dict[str, Any]
 
 
 def drop_unused(recording: Recording) -> None:
@@ -499,38 +650,67 @@ def has_state(model: torch.nn.Module, path: str) -> bool:
 
 # --- Running a recording
 
+def autocast(kind: tuple[str, torch.dtype] | None) -> contextlib.AbstractContextManager[None]:
+    return torch.autocast(*kind) if kind is not None else contextlib.nullcontext()
+
+
+class Call:
+    """A node, ready to run: little is left to do but what the model does itself, for the sake of times."""
+
+    def __init__(self, node: Node, model: torch.nn.Module):
+        self.node = node
+        self.function: Callable[..., Any] = model.get_submodule(node.target) if node.kind == "layer" else node.target
+        self.leaves, self.tree = pytree.tree_flatten((node.args, node.kwargs),
+                                                     is_leaf=lambda leaf: isinstance(leaf, MARKS))
+        self.is_plain = not node.kwargs and len(self.leaves) == len(node.args) and \
+            all(leaf is argument for leaf, argument in zip(self.leaves, node.args))
+        self.values = [(place, leaf.value) for place, leaf in enumerate(self.leaves) if isinstance(leaf, Ref)]
+        self.owned: list[tuple[int, torch.nn.Module, str]] = []
+        for place, leaf in enumerate(self.leaves):
+            if isinstance(leaf, Attr):
+                parent, _, name = leaf.path.rpartition(".")
+                self.owned.append((place, model.get_submodule(parent), name))
+            elif isinstance(leaf, Constant):
+                self.leaves[place] = leaf.tensor()
+            elif isinstance(leaf, Name):
+                self.leaves[place] = named(leaf.name)
+
+    def __call__(self, values: dict[int, torch.Tensor]) -> None:
+        """Reads and writes `values`."""
+        leaves = self.leaves.copy()
+        for place, value in self.values:
+            leaves[place] = values[value]
+        for place, module, name in self.owned:
+            leaves[place] = getattr(module, name)
+        args, kwargs = (leaves, {}) if self.is_plain else pytree.tree_unflatten(leaves, self.tree)
+        if self.node.grad and self.node.autocast is None:
+            result = self.function(*args, **kwargs)
+        else:
+            with torch.set_grad_enabled(self.node.grad), autocast(self.node.autocast):
+                result = self.function(*args, **kwargs)
+        outputs = self.node.outputs
+        if self.node.single and len(outputs) == 1:
+            if outputs[0] is not None:
+                values[outputs[0]] = result
+            return
+        for output, leaf in zip(outputs, tensors_in(result), strict=True):
+            if output is not None:
+                values[output] = leaf
+
+
 def run_node(node: Node, model: torch.nn.Module, values: dict[int, torch.Tensor]) -> None:
     """Reads and writes `values`."""
-    def argument(leaf: Any) -> Any:
-        if isinstance(leaf, Ref):
-            return values[leaf.value]
-        if isinstance(leaf, Attr):
-            return attribute(model, leaf.path)
-        if isinstance(leaf, Constant):
-            return leaf.tensor()
-        if isinstance(leaf, Name):
-            return named(leaf.name)
-        return leaf
-
-    def convert(tree: Any) -> Any:
-        return pytree.tree_map(argument, tree, is_leaf=lambda leaf: isinstance(leaf, (Ref, Attr, Constant, Name)))
-    args, kwargs = convert(node.args), convert(node.kwargs)
-    function = model.get_submodule(node.target) if node.kind == "layer" else node.target
-    with contextlib.nullcontext() if node.grad else torch.no_grad():
-        result = function(*args, **kwargs)
-    for value, leaf in zip(node.outputs, tensors_in(result), strict=True):
-        if value is not None:
-            values[value] = leaf
+    Call(node, model)(values)
 
 
 def attribute(model: torch.nn.Module, path: str) -> torch.Tensor:
     parent, _, name = path.rpartition(".")
-    return getattr(model.get_submodule(parent), name)
+    tensor: torch.Tensor = getattr(model.get_submodule(parent), name)
+    return tensor
 
 
-def named(name: str) -> Callable:
+def named(name: str) -> Callable[..., Any]:
     """The function of that name."""
-    import importlib
     parts = name.split(".")
     for length in range(len(parts) - 1, 0, -1):
         try:
@@ -539,5 +719,6 @@ def named(name: str) -> Callable:
             continue
         for part in parts[length:]:
             found = getattr(found, part)
-        return found
+        function: Callable[..., Any] = found
+        return function
     raise ModelError(f"there is no function {name}")

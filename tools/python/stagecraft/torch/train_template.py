@@ -48,6 +48,11 @@ def named(words):
     return getattr(importlib.import_module(package), name)
 
 
+def plain(tensor):
+    """As a message is in memory."""
+    return tensor.resolve_conj().resolve_neg().contiguous()
+
+
 class Module(nn.Module):
     """A stage's module: takes its own of the model's inputs, and runs its forward again where the plan says so."""
 
@@ -90,7 +95,7 @@ class Stage(PipelineStage):
             super().backward_one_chunk(microbatch, loss=loss, full_backward=full_backward,
                                        last_backward=last_backward)
         if microbatch in self.bwd_cache:  # messages are contiguous
-            self.bwd_cache[microbatch] = tuple(gradient if gradient is None else gradient.contiguous()
+            self.bwd_cache[microbatch] = tuple(gradient if gradient is None else plain(gradient)
                                                for gradient in self.bwd_cache[microbatch])
 
     def backward_weight_one_chunk(self, microbatch, last_backward=False):
@@ -105,7 +110,8 @@ class Stage(PipelineStage):
 
     def get_bwd_send_ops(self, microbatch):
         operations = super().get_bwd_send_ops(microbatch)
-        if self.recorder and operations:
+        is_message = not self.is_first and RANKS[self.stage_index - 1][self.replica] != dist.get_rank()
+        if self.recorder and is_message:  # plans have one also where no weight before the cut is trained
             self.recorder.posts("send_gradient", self.stage_index, microbatch)
         return operations
 
@@ -129,8 +135,8 @@ class Turns:
         """The process that works for the stage."""
         return RANKS[stage][microbatch % len(RANKS[stage])]
 
-    def step(self, inputs, target, losses):
-        self.inputs, self.target, self.losses = inputs, target, losses
+    def step(self, inputs, losses):
+        self.inputs, self.losses = inputs, losses
         self.kept, self.waiting, self.here, self.posted, self.sent = {}, {}, {}, {}, []
         work = {"F": self.forward, "B": self.backward, "I": self.backward_input, "W": self.backward_weight}
         for number, (stage, letter, microbatch) in enumerate(self.passes):
@@ -187,7 +193,7 @@ class Turns:
             return
         if self.recorder:
             self.recorder.posts("send_activation" if letter == "F" else "send_gradient", stage, microbatch)
-        self.sent += [dist.isend(tensor.contiguous(), peer, tag=self.tag(other, letter == "F", microbatch, number))
+        self.sent += [dist.isend(plain(tensor), peer, tag=self.tag(other, letter == "F", microbatch, number))
                       for number, tensor in enumerate(tensors)]
 
     def forward(self, stage, microbatch, taken):
@@ -200,7 +206,7 @@ class Turns:
         output = self.modules[stage](*taken, **inputs)
         outputs = output if isinstance(output, tuple) else (output,)
         if stage + 1 == len(RANKS):
-            outputs = (self.trainer.loss(output, self.target[first:first + MICROBATCH]),)
+            outputs = (self.trainer.loss(output, microbatch),)
             self.losses.append(outputs[0].detach())
         self.kept[stage, microbatch] = taken, outputs
         return [tensor.detach() for tensor in outputs]
@@ -336,9 +342,10 @@ class Trainer:
         kind = get_schedule_class(SCHEDULE)
         return kind(self.stages[0] if issubclass(kind, PipelineScheduleSingle) else self.stages, **settings)
 
-    def loss(self, output, target):
+    def loss(self, output, microbatch):
+        """Of a microbatch by its number: torch would split targets that are tensors, and nothing else."""
         tensors = output if isinstance(output, tuple) else (output,)
-        return named(LOSS)(stage_modules.result(*tensors), target)
+        return named(LOSS)(stage_modules.result(*tensors), self.targets[int(microbatch)])
 
     def inputs(self):
         """Names of the model's inputs that this process's stages read."""
@@ -354,22 +361,29 @@ class Trainer:
         parts = tensor.split(MICROBATCH)[self.replica::REPLICAS]
         return torch.cat(parts).to(self.device)
 
+    def targets_of(self, target):
+        """Of each of this replica's microbatches: a tensor, or a tuple, list or dict of them."""
+        leaves, tree = torch.utils._pytree.tree_flatten(target)
+        parts = [self.mine(leaf, "a target").split(MICROBATCH) if isinstance(leaf, torch.Tensor) and leaf.dim()
+                 else [leaf] * MICROBATCHES for leaf in leaves]
+        return [torch.utils._pytree.tree_unflatten([part[microbatch] for part in parts], tree)
+                for microbatch in range(MICROBATCHES)]
+
     def train(self, step):
         """One step; the mean loss on the last stage's processes, else None."""
         inputs, target = named(DATA)(step, BATCH)
         inputs = dict(zip(BATCHED, tensors_of(inputs), strict=True))
-        if not isinstance(target, torch.Tensor):
-            raise SystemExit(f"{DATA} gave a target that is a {type(target).__name__}, expected a tensor")
         inputs = {name: self.mine(inputs[name], name, BATCHED[name]) for name in self.inputs()}
-        target = self.mine(target, "a target") if self.has_last else None
+        self.targets = self.targets_of(target) if self.has_last else None
         losses = [] if self.has_last else None
         if self.turns:
             self.turns.seed = step
-            self.turns.step(inputs, target, losses)
+            self.turns.step(inputs, losses)
         else:
             for stage in self.stages:
                 stage.step = step
-            self.schedule.step(**inputs, target=target, losses=losses, return_outputs=False)
+            numbers = torch.arange(MICROBATCHES) if self.has_last else None  # for loss
+            self.schedule.step(**inputs, target=numbers, losses=losses, return_outputs=False)
         self.reduce_gradients()
         self.update()
         return torch.stack(losses).double().sum().item() / ALL_MICROBATCHES if losses else None
@@ -538,7 +552,8 @@ def trace_of(records):
     for iteration, op, stage, other, microbatch, rank, peer, posted, needed, waited in messages:
         known = sorted(usual.get((op, stage), [0]))
         end = needed if waited else min(needed, posted + known[len(known) // 2])
-        end = max(end, posted)
+        is_empty = op == "send_gradient" and not any(it[3] for it in stage_modules.STAGES[stage].takes)
+        end = posted if is_empty else max(end, posted)
         number = index(rank, microbatch, op)
         events.append(event(rank, 1, op, stage, number, iteration, posted, end, peer))
         events.append(event(peer, 2, op.replace("send", "receive"), other, number, iteration, posted, end, rank))
