@@ -137,17 +137,30 @@ void try_other_schedule(Remedies& remedies) {
   }
 }
 
+/// The first that helps of those that divide more than now, as the framework has them.
 void try_sharding(Remedies& remedies) {
   const Problem& problem = remedies.problem();
-  if (problem.optimizer.sharding != Sharding::none) return;
-  Problem changed = problem;
-  changed.optimizer.sharding = Sharding::zero1;
-  remedies.try_out(changed, "--sharding zero1");
+  for (const Sharding sharding : {Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
+    if (sharding <= problem.optimizer.sharding) continue;
+    if (problem.target != nullptr &&
+        std::ranges::find(problem.target->sharding, sharding) == problem.target->sharding.end())
+      continue;
+    Problem changed = problem;
+    changed.optimizer.sharding = sharding;
+    if (!remedies.helps(changed)) continue;
+    remedies.add(concat("--sharding ", to_string(sharding)));
+    return;
+  }
 }
 
+/// Not for transformers, which it does not train (Zhang et al. 2020, Why are adaptive methods good
+/// for attention models?).
 void try_sgd(Remedies& remedies) {
   const Problem& problem = remedies.problem();
-  if (problem.optimizer.kind == OptimizerKind::sgd) return;
+  const bool attends = std::ranges::any_of(problem.profile.model.layers, [](const Layer& layer) {
+    return layer.kind == LayerKind::transformer || layer.kind == LayerKind::expert_transformer;
+  });
+  if (problem.optimizer.kind == OptimizerKind::sgd || attends) return;
   Problem changed = problem;
   changed.optimizer.kind = OptimizerKind::sgd;
   remedies.try_out(changed, "--optimizer sgd");

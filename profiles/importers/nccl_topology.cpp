@@ -32,7 +32,8 @@ namespace stagecraft {
 
 namespace {
 
-/// An element with its attributes and what is inside; as much of XML as these files use.
+/// An element with its attributes and what is inside; as much of XML as these files use. (pugixml
+/// reads more of it, but does not say which line opened an element that nothing closes.)
 struct Element {
   std::string name;
   int line = 0;
