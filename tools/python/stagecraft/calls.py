@@ -85,12 +85,12 @@ def run_verb(cls: type[AnyResult], verb: Sequence[str], inputs: Sequence[Any], o
             beside = {name_beside(content): content for content in memory.values()}
             for each in result.plans:
                 object.__setattr__(each.plan, "beside", beside)
-        return result if path is None or not path.is_file() else _with_file(result, path)
+        return result if path is None or not path.is_file() else _with_file(result, path, files)
 
 
-def _with_file(result: AnyResult, path: Path) -> AnyResult:
+def _with_file(result: AnyResult, path: Path, files: Temporary) -> AnyResult:
     """The result with what the verb wrote."""
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = files.without_folder(path.read_text(encoding="utf-8", errors="replace"))
     if isinstance(result, ReportResult):
         object.__setattr__(result, "html", text)
     elif isinstance(result, (ProfileResult, TextResult)):

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -81,6 +82,10 @@ class Temporary:
     def folder(self) -> Path | None:
         """Where they all are; None if there are none."""
         return self._folder
+
+    def without_folder(self, text: str) -> str:
+        """A text for people, which names a temporary file by its last part alone."""
+        return text if self._folder is None else re.sub(re.escape(f"{self._folder}/") + r"[0-9]+/", "", text)
 
     def path(self, name: str) -> Path:
         if self._folder is None:

@@ -242,7 +242,7 @@ class Plan:
         with temporary() as files:
             page = files.path("page.html")
             call(["report", os.fspath(self.stored(files)), "-o", os.fspath(page)], False)
-            return page.read_text(encoding="utf-8")
+            return files.without_folder(page.read_text(encoding="utf-8"))
 
     def __repr__(self) -> str:
         return (f"Plan({self.model} on {self.cluster}: {len(self.stages)} stages, {self.schedule}, "

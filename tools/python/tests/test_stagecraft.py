@@ -248,6 +248,7 @@ class Notebooks(unittest.TestCase):
             self.assertTrue(attributes["srcdoc"].startswith("<!doctype html>"))
             self.assertTrue(attributes["srcdoc"].rstrip().endswith("</html>"))
             self.assertIn("tiny-gpt", attributes["srcdoc"])
+            self.assertNotIn(tempfile.gettempdir(), attributes["srcdoc"])  # its commands can be copied
         self.assertIn("</html>", stagecraft.report(found).html)
 
     def test_others_are_small_tables(self):
