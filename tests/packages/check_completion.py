@@ -118,7 +118,10 @@ class Zsh:
         self.tell("source <(stagecraft completion zsh)")
         self.tell("compadd() { local -a given; builtin compadd -O given \"$@\"; "
                   "print -rl -- \"$IPREFIX\"${^given} >> offered; builtin compadd \"$@\" }")
-        self.tell("bindkey '^I' complete-word; print ok")
+        os.write(self.terminal, b"bindkey '^I' complete-word; print 're''ady now'\n")
+        end, text = time.monotonic() + 60, ""
+        while "ready now" not in text and time.monotonic() < end:
+            text += self.read(1.0)
 
     def tell(self, line):
         os.write(self.terminal, (line + "\n").encode())
@@ -140,10 +143,10 @@ class Zsh:
         if os.path.exists(offered):
             os.remove(offered)
         os.write(self.terminal, b"\x15stagecraft " + line.encode() + b"\t")
-        end = time.monotonic() + 10
+        # Where something is to be offered, a busy machine has time to do so.
+        end = time.monotonic() + (1 if line in ("plan --batch ",) else 30)
         while not os.path.exists(offered) and time.monotonic() < end:
-            if self.read(0.5) and line in ("plan --batch ",):
-                break
+            self.read(0.5)
         self.read()
         os.write(self.terminal, b"\x03")
         self.read(idle=0.05)
