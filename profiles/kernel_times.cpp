@@ -215,6 +215,11 @@ double operation_seconds(const Operation& operation, const KernelSetting& settin
 
 LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
                            const KernelSetting& setting) {
+  return layer_seconds(layer, recompute, setting, {});
+}
+
+LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
+                           const KernelSetting& setting, const MessageSeconds& message_seconds) {
   PassSum forward, again, to_input, to_weight;
   const auto add = [&](PassSum& sum, const Operation& operation, double seconds) {
     const bool message = is_message(operation.kind);
@@ -234,7 +239,9 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
     }
   };
   for (const Operation& operation : layer.operations) {
-    const double seconds = operation_seconds(operation, setting);
+    const bool elsewhere = message_seconds && is_message(operation.kind);
+    const double seconds =
+        elsewhere ? message_seconds(operation) : operation_seconds(operation, setting);
     switch (operation.pass) {
       case Pass::forward:
         add(forward, operation, seconds);

@@ -7,6 +7,8 @@
 
 #pragma once
 
+#include <functional>
+
 #include "profiles/collectives.hpp"
 #include "profiles/operations.hpp"
 
@@ -85,6 +87,12 @@ struct LayerSeconds {
 };
 LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
                            const KernelSetting& setting);
+/// Seconds of a message over the peers of its group.
+using MessageSeconds = std::function<double(const Operation&)>;
+/// The same where messages take what `message` says, over a cluster of any number of levels; of
+/// the setting's places only the numbers of members count.
+LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
+                           const KernelSetting& setting, const MessageSeconds& message);
 /// Of the operations that make again what is cheap to have again (`Kept::rebuilt`).
 double rebuild_seconds(const LayerOperations& layer, const KernelSetting& setting);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "profiles/error.hpp"
 #include "profiles/estimate.hpp"
@@ -55,6 +56,15 @@ struct Peers {
     context = {parallelism.context, setting.tensor_parallel};
     expert = {parallelism.expert, share};
     expert_tensor = {share, 1};
+  }
+
+  /// With the device's constants, as recipes have it (planner/calibration/recipe.hpp).
+  double seconds_of(const Operation& operation) const {
+    const PeerSpan& span = of(operation.group);
+    if (operation.kind == OperationKind::all_to_all)
+      return seconds(exchange_time(span, static_cast<Bytes>(operation.bytes)));
+    if (span.members < 2) return 0;
+    return collective_seconds(operation.kind, operation.bytes, group_of(cluster, span), *constants);
   }
 
   const PeerSpan& of(PeerGroup group) const {
@@ -242,6 +252,72 @@ std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Mo
   return costs;
 }
 
+namespace {
+
+/// Of a layer with its peers: host, kernels and messages of a pass together, as nobody measured
+/// them apart. Costs of the update and of memory are those of `cost`.
+void take_passes(LayerCost& cost, const LayerOperations& layer, LayerKind kind, const Peers& peers,
+                 const KernelSetting& kernels, bool again_has_ring) {
+  const LayerSeconds passes =
+      layer_seconds(layer, Recomputed::none, kernels,
+                    [&](const Operation& operation) { return peers.seconds_of(operation); });
+  MessageTimes exchanged;
+  double ring = 0, attention = 0;
+  for (const Operation& operation : layer.operations) {
+    const bool back = operation.pass != Pass::forward;
+    if (operation.group == PeerGroup::expert && operation.kind == OperationKind::all_to_all) {
+      const Duration time = from_seconds(peers.seconds_of(operation));
+      (back ? exchanged.backward_exchange : exchanged.forward_exchange) += time;
+    }
+    if (back) continue;
+    if (operation.kind == OperationKind::ring_exchange) ring += peers.seconds_of(operation);
+    const bool is_core = operation.core_attention || operation.kind == OperationKind::attention;
+    if (is_core) attention += operation_seconds(operation, kernels);
+  }
+  cost.forward = from_seconds(passes.forward);
+  cost.backward_input = from_seconds(passes.backward_input);
+  cost.backward_weight = from_seconds(passes.backward_weight);
+  // Words have no gradient: what comes back goes to the table.
+  if (kind == LayerKind::embedding)
+    cost.backward_weight += std::exchange(cost.backward_input, Duration{0});
+  cost.forward_exchange = exchanged.forward_exchange;
+  cost.backward_exchange = exchanged.backward_exchange;
+  const int members = peers.context.members;
+  if (cost.selective && again_has_ring)
+    cost.selective->again +=
+        from_seconds(std::max(0.0, ring - attention * (members - 1) / members));
+}
+
+/// Estimates of layers with their peers on a device whose libraries' constants are known.
+std::vector<LayerCost> estimates_with_peers(std::vector<LayerCost> costs, const Model& model,
+                                            const Cluster& cluster, const DeviceKind& device,
+                                            const CostSetting& setting) {
+  const Peers peers(cluster, device, setting, *model.transformer);
+  KernelSetting kernels = kernel_setting(device, setting.precision);
+  kernels.tensor.members = peers.tensor.members;
+  kernels.context.members = peers.context.members;
+  kernels.expert.members = peers.expert.members;
+  kernels.expert_tensor.members = peers.expert_tensor.members;
+  std::vector<std::size_t> known;
+  for (std::size_t layer = 0; layer < costs.size(); ++layer) {
+    const Layer& of = model.layers[layer];
+    const auto alike = std::find_if(known.begin(), known.end(), [&](std::size_t other) {
+      return model.layers[other].kind == of.kind && model.layers[other].steps == of.steps;
+    });
+    if (alike != known.end()) {
+      costs[layer] = costs[*alike];
+      continue;
+    }
+    known.push_back(layer);
+    // Latent attention is not what selective recomputation does again.
+    take_passes(costs[layer], layer_operations(*model.transformer, of, work_setting(setting)),
+                of.kind, peers, kernels, !model.transformer->latent);
+  }
+  return costs;
+}
+
+}  // namespace
+
 std::vector<LayerCost> costs_with_messages(const Profile& profile, const Cluster& cluster,
                                            const DeviceKind& device, const CostSetting& setting) {
   CostSetting wanted = setting;
@@ -250,6 +326,9 @@ std::vector<LayerCost> costs_with_messages(const Profile& profile, const Cluster
   std::vector<LayerCost> costs = layer_costs(profile, device, wanted);
   const ProfileEntry* entry = find_entry(profile, wanted);
   if (entry != nullptr && entry->has_peer_messages) return costs;
+  const bool has_peers = wanted.tensor_parallel > 1 || wanted.parallelism != Parallelism{};
+  if (entry == nullptr && has_peers && profile.model.transformer && constants_of(device))
+    return estimates_with_peers(std::move(costs), profile.model, cluster, device, wanted);
   return with_peer_messages(std::move(costs), profile.model, cluster, device, wanted);
 }
 

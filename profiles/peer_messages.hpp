@@ -37,8 +37,9 @@ std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Mo
                                           const Cluster& cluster, const DeviceKind& device,
                                           const CostSetting& setting);
 
-/// `layer_costs`, and what peers tell each other where that is not in them: in estimates, and in
-/// entries that were measured without peers.
+/// `layer_costs`, and what peers tell each other where that is not in them: in entries that were
+/// measured without peers, added up; in estimates together with kernels and the host's work, so
+/// that a layer takes what it takes in a recipe (planner/calibration/recipe.hpp).
 std::vector<LayerCost> costs_with_messages(const Profile& profile, const Cluster& cluster,
                                            const DeviceKind& device, const CostSetting& setting);
 

@@ -207,6 +207,9 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   recipe.first_stage_blocks = arguments.small("decoder-first-pipeline-num-layers", 0);
   recipe.last_stage_blocks = arguments.small("decoder-last-pipeline-num-layers", 0);
   recipe.virtual_stages = virtual_stages_of(arguments, recipe);
+  if (arguments.flag("account-for-embedding-in-pipeline-split") &&
+      arguments.flag("account-for-loss-in-pipeline-split"))
+    count_ends_as_blocks(recipe);
   shard(recipe, arguments);
   recipe.overlapped_gradients = arguments.flag("overlap-grad-reduce");
   recipe.overlapped_parameters = arguments.flag("overlap-param-gather");
@@ -243,7 +246,8 @@ bool spread(Recipe& recipe, int world, int batch) {
   const std::int64_t at_once = std::int64_t{recipe.data} * recipe.work.microbatch;
   if (at_once < 1 || batch % at_once != 0) return false;
   recipe.microbatches = static_cast<int>(batch / at_once);
-  return recipe.blocks >= std::int64_t{recipe.pipeline} * recipe.virtual_stages;
+  const int ends = (recipe.first_stage_blocks > 0 ? 1 : 0) + (recipe.last_stage_blocks > 0 ? 1 : 0);
+  return recipe.blocks + ends >= std::int64_t{recipe.pipeline} * recipe.virtual_stages;
 }
 
 }  // namespace stagecraft

@@ -25,6 +25,9 @@ struct RecipeLinks {
 struct Recipe {
   Transformer transformer;
   int blocks = 1;
+  /// The model's layers where steps describe them (`has_steps`), `blocks` blocks among them; empty
+  /// where `transformer` says it all.
+  std::vector<Layer> layers;
   std::string device = "a100-80gb";
   int devices_per_node = 8;
   /// Links of the cluster where the run says them; else those usual of the device kind.
@@ -72,6 +75,12 @@ int device_count(const Recipe& recipe);
 
 /// Blocks of each stage (all its virtual ones together).
 std::vector<int> stage_blocks(const Recipe& recipe);
+/// Whether the layer is one of those that stages divide.
+bool is_block(const Layer& layer);
+/// Where the stages can only be even if the embedding and the head count as a block each (126
+/// blocks over 16 x 8 stages; --account-for-embedding-in-pipeline-split and
+/// --account-for-loss-in-pipeline-split of Megatron-LM), they do. Whether that was so.
+bool count_ends_as_blocks(Recipe& recipe);
 
 /// A step in seconds, by what it is spent on; `messages` and `shards` are parts of `work`, the
 /// others sum to `step`.

@@ -36,6 +36,10 @@ class Memory {
  public:
   explicit Memory(const Recipe& recipe) : recipe_(recipe) {
     validate(recipe);
+    if (!recipe.layers.empty()) {
+      describe();
+      return;
+    }
     const auto& experts = recipe.transformer.experts;
     if (!experts || experts->dense_blocks > 0) block_ = operations(LayerKind::transformer);
     if (experts) expert_block_ = operations(LayerKind::expert_transformer);
@@ -66,6 +70,27 @@ class Memory {
  private:
   LayerOperations operations(LayerKind kind) const {
     return layer_operations(recipe_.transformer, kind, recipe_.work);
+  }
+
+  /// Layers that steps describe; those of the same steps are alike.
+  void describe() {
+    std::vector<const Layer*> known;
+    for (const Layer& layer : recipe_.layers) {
+      const auto operations = [&] {
+        return layer_operations(recipe_.transformer, layer, recipe_.work);
+      };
+      if (layer.kind == LayerKind::embedding) embedding_ = operations();
+      if (layer.kind == LayerKind::head) head_ = operations();
+      if (layer.kind == LayerKind::prediction) prediction_ = operations();
+      if (!is_block(layer)) continue;
+      const auto found = std::ranges::find_if(known, [&](const Layer* other) {
+        return other->kind == layer.kind && other->steps == layer.steps;
+      });
+      described_.push_back(static_cast<std::size_t>(found - known.begin()));
+      if (found != known.end()) continue;
+      known.push_back(&layer);
+      alike_.push_back(operations());
+    }
   }
 
   void add(StageSums& sums, const LayerOperations& layer, double times) const {
@@ -106,6 +131,11 @@ class Memory {
   }
 
   void add_blocks(StageSums& sums, int first, int count) const {
+    if (!described_.empty()) {
+      for (int block = first; block < first + count; ++block)
+        add(sums, alike_[described_.at(static_cast<std::size_t>(block))], 1);
+      return;
+    }
     const auto& experts = recipe_.transformer.experts;
     const int dense =
         experts ? std::clamp(static_cast<int>(experts->dense_blocks) - first, 0, count) : count;
@@ -187,6 +217,8 @@ class Memory {
 
   const Recipe& recipe_;
   LayerOperations embedding_, block_, expert_block_, prediction_, head_;
+  std::vector<LayerOperations> alike_;  ///< of blocks that steps describe
+  std::vector<std::size_t> described_;  ///< of each block, which of `alike_`
 };
 
 }  // namespace

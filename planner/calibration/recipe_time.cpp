@@ -59,17 +59,29 @@ struct LayerTable {
   struct Row {
     LayerSeconds seconds;
     double weights = 0, expert_weights = 0;
+    double update = 0, expert_update = 0;  ///< of all of it on one device
   };
   Row embedding, block, expert_block, prediction, head;
 };
 
-LayerTable::Row row_of(const Recipe& recipe, LayerKind kind, const KernelSetting& setting) {
-  const LayerOperations layer = layer_operations(recipe.transformer, kind, recipe.work);
+LayerTable::Row row_of(const Recipe& recipe, LayerKind kind, const LayerOperations& layer,
+                       const KernelSetting& setting) {
   // The head and its loss are outside of what checkpoints cover.
   const bool ends = kind == LayerKind::embedding || kind == LayerKind::head;
   const Recomputed recompute = ends ? Recomputed::none : recipe.work.recompute;
-  return {layer_seconds(layer, recompute, setting), static_cast<double>(layer.weights),
-          static_cast<double>(layer.expert_weights)};
+  const auto weights = static_cast<double>(layer.weights);
+  const auto expert_weights = static_cast<double>(layer.expert_weights);
+  const double traffic =
+      update_traffic(recipe.optimizer_bytes, static_cast<double>(recipe.work.gradient_bytes),
+                     static_cast<double>(element_bytes(recipe.work.precision)));
+  const double rate = setting.memory_bandwidth * setting.constants.update_rate;
+  const double update = weights * traffic / rate;
+  return {layer_seconds(layer, recompute, setting), weights, expert_weights, update,
+          expert_weights * traffic / rate};
+}
+
+LayerTable::Row row_of(const Recipe& recipe, LayerKind kind, const KernelSetting& setting) {
+  return row_of(recipe, kind, layer_operations(recipe.transformer, kind, recipe.work), setting);
 }
 
 LayerTable table_of(const Recipe& recipe, const KernelSetting& setting) {
@@ -92,6 +104,7 @@ struct StageWork {
   double backward = 0;
   double shards = 0;  ///< ZeRO-2 and 3: messages that nothing hides
   double weights = 0, expert_weights = 0;
+  double update = 0, expert_update = 0;
 
   void add(const LayerTable::Row& row, double times, double factor = 1) {
     const LayerSeconds& each = row.seconds;
@@ -100,10 +113,42 @@ struct StageWork {
     messages += times * factor * each.messages;
     weights += times * row.weights;
     expert_weights += times * row.expert_weights;
+    update += times * row.update;
+    expert_update += times * row.expert_update;
   }
 };
 
-std::vector<StageWork> stages_of(const Recipe& recipe, const LayerTable& table, double factor) {
+/// Of layers that steps describe. Those of the same steps cost the same.
+std::vector<StageWork> described_stages(const Recipe& recipe, const KernelSetting& setting,
+                                        double factor) {
+  std::vector<std::pair<const Layer*, LayerTable::Row>> known;
+  const auto row = [&](const Layer& layer) -> const LayerTable::Row& {
+    for (const auto& [other, of_other] : known) {
+      if (other->kind == layer.kind && other->steps == layer.steps) return of_other;
+    }
+    const LayerOperations operations = layer_operations(recipe.transformer, layer, recipe.work);
+    return known.emplace_back(&layer, row_of(recipe, layer.kind, operations, setting)).second;
+  };
+  std::vector<StageWork> stages(static_cast<std::size_t>(recipe.pipeline));
+  std::size_t stage = 0;
+  const std::vector<int> blocks = stage_blocks(recipe);
+  int left = blocks.front();
+  for (const Layer& layer : recipe.layers) {
+    if (!is_block(layer)) {
+      (layer.kind == LayerKind::embedding ? stages.front() : stages.back()).add(row(layer), 1);
+      continue;
+    }
+    while (left == 0) left = blocks.at(++stage);
+    stages[stage].add(row(layer), 1, factor);
+    --left;
+  }
+  return stages;
+}
+
+std::vector<StageWork> stages_of(const Recipe& recipe, const KernelSetting& setting,
+                                 double factor) {
+  if (!recipe.layers.empty()) return described_stages(recipe, setting, factor);
+  const LayerTable table = table_of(recipe, setting);
   std::vector<StageWork> stages;
   int block = 0;
   const auto& experts = recipe.transformer.experts;
@@ -229,16 +274,17 @@ double shard_seconds(const Recipe& recipe, const StageWork& stage, const KernelS
   return exposed(seconds, hidden, setting);
 }
 
-/// See `update_traffic`.
+/// See `update_traffic`. Experts have replicas of their own, and shards over these.
 double update_seconds(const Recipe& recipe, const StageWork& stage, const KernelSetting& setting) {
-  const double replicas = static_cast<double>(recipe.data) * recipe.work.context_parallel;
-  const double shared =
-      recipe.sharded_optimizer ? std::max(1.0, replicas / recipe.optimizer_instances) : 1.0;
-  const double bytes =
-      update_traffic(recipe.optimizer_bytes, static_cast<double>(recipe.work.gradient_bytes),
-                     static_cast<double>(element_bytes(recipe.work.precision)));
-  return stage.weights / shared * bytes /
-         (setting.memory_bandwidth * setting.constants.update_rate);
+  if (!recipe.sharded_optimizer) return stage.update;
+  const WorkSetting& work = recipe.work;
+  const double replicas = static_cast<double>(recipe.data) * work.context_parallel;
+  const double expert_replicas =
+      std::max(1.0, replicas * work.tensor_parallel /
+                        (work.expert_parallel * setting.expert_tensor.members));
+  const auto share = [&](double of) { return std::max(1.0, of / recipe.optimizer_instances); };
+  return (stage.update - stage.expert_update) / share(replicas) +
+         stage.expert_update / share(expert_replicas);
 }
 
 }  // namespace
@@ -250,7 +296,8 @@ void validate(const Recipe& recipe) {
                            work.tensor_parallel, work.context_parallel, work.expert_parallel}) {
     if (degree < 1) fail("a degree of parallelism is at least 1, found ", degree);
   }
-  if (recipe.blocks < recipe.pipeline * recipe.virtual_stages) {
+  const int ends = (recipe.first_stage_blocks > 0 ? 1 : 0) + (recipe.last_stage_blocks > 0 ? 1 : 0);
+  if (recipe.blocks + ends < recipe.pipeline * recipe.virtual_stages) {
     fail("expected a block for each of ", recipe.pipeline, " x ", recipe.virtual_stages,
          " stages, found ", recipe.blocks, " blocks");
   }
@@ -264,6 +311,19 @@ int device_count(const Recipe& recipe) {
     count = std::min<std::int64_t>(count * degree, INT_MAX);
   }
   return static_cast<int>(count);
+}
+
+bool is_block(const Layer& layer) {
+  return layer.kind == LayerKind::transformer || layer.kind == LayerKind::expert_transformer;
+}
+
+bool count_ends_as_blocks(Recipe& recipe) {
+  const int chunks = recipe.pipeline * recipe.virtual_stages;
+  const bool said = recipe.first_stage_blocks > 0 || recipe.last_stage_blocks > 0;
+  if (recipe.pipeline == 1 || said || recipe.blocks % chunks == 0) return false;
+  if ((recipe.blocks + 2) % chunks != 0) return false;
+  recipe.first_stage_blocks = recipe.last_stage_blocks = (recipe.blocks + 2) / recipe.pipeline - 1;
+  return recipe.first_stage_blocks > 0;
 }
 
 std::vector<int> stage_blocks(const Recipe& recipe) {
@@ -302,7 +362,7 @@ double straggling(const Recipe& recipe) {
 StepSeconds step_seconds(const Recipe& recipe, const KernelConstants& constants, double factor) {
   validate(recipe);
   const KernelSetting setting = setting_of(recipe, constants);
-  std::vector<StageWork> stages = stages_of(recipe, table_of(recipe, setting), factor);
+  std::vector<StageWork> stages = stages_of(recipe, setting, factor);
   for (StageWork& stage : stages) {
     stage.shards = shard_seconds(recipe, stage, setting);
     stage.seconds += stage.shards;

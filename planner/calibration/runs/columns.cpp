@@ -44,14 +44,18 @@ Model model_in(const Cell& cell) {
 void read_model_cell(RunDraft& draft, const Cell& cell) {
   const Model model = model_in(cell);
   if (!model.transformer) cell.fail("expected a transformer, found " + model.name);
-  if (has_steps(model))
-    cell.fail("expected a transformer whose blocks have the same numbers; those of " + model.name +
-              " are described step by step");
   Recipe& recipe = draft.run.recipe;
   recipe.transformer = *model.transformer;
-  recipe.blocks = static_cast<int>(std::ranges::count_if(model.layers, [](const Layer& layer) {
-    return layer.kind == LayerKind::transformer || layer.kind == LayerKind::expert_transformer;
-  }));
+  recipe.blocks = static_cast<int>(std::ranges::count_if(model.layers, is_block));
+  if (has_steps(model)) {
+    if (!std::ranges::all_of(model.layers, [](const Layer& layer) {
+          return is_block(layer) || layer.kind == LayerKind::embedding ||
+                 layer.kind == LayerKind::head || layer.kind == LayerKind::prediction;
+        }))
+      cell.fail("expected a transformer of embedding, blocks and head; " + model.name +
+                " has other layers");
+    recipe.layers = model.layers;
+  }
   draft.run.model = model.name;
   draft.sequence = model.sequence;
 }
@@ -122,6 +126,14 @@ void read_recompute_cell(RunDraft& draft, const Cell& cell) {
 void read_precision_cell(RunDraft& draft, const Cell& cell) {
   draft.run.recipe.work.precision =
       quantity_in(cell, [](const std::string& text) { return read_precision(text); });
+}
+
+void read_gradients_cell(RunDraft& draft, const Cell& cell) {
+  const Precision precision =
+      quantity_in(cell, [](const std::string& text) { return read_precision(text); });
+  if (precision == Precision::float8 || precision == Precision::float64)
+    cell.fail(concat("expected fp32, bf16 or fp16, found \"", cell.text, "\""));
+  draft.run.recipe.work.gradient_bytes = element_bytes(precision);
 }
 
 void read_framework_cell(RunDraft& draft, const Cell& cell) {
@@ -260,6 +272,21 @@ constexpr std::array columns{
     RunColumn{"unfused_attention",
               {},
               [](RunDraft& d, const Cell& c) { d.run.recipe.work.fused_attention = !flag_in(c); }},
+    RunColumn{
+        "dropout", {}, [](RunDraft& d, const Cell& c) { d.run.recipe.work.dropout = flag_in(c); }},
+    RunColumn{"gradient_precision", {"grad_reduce_dtype"}, read_gradients_cell},
+    RunColumn{"grouped_experts",
+              {"moe_grouped_gemm"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.work.grouped_experts = flag_in(c); }},
+    RunColumn{"scattered_transfers",
+              {"scatter_gather"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.scatter_gather = flag_in(c); }},
+    RunColumn{"first_stage_blocks",
+              {"decoder_first_pipeline_num_layers"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.first_stage_blocks = number_in(c); }},
+    RunColumn{"last_stage_blocks",
+              {"decoder_last_pipeline_num_layers"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.last_stage_blocks = number_in(c); }},
     RunColumn{"iteration_time", {"step", "step_time", "time"}, read_time_cell, true},
     RunColumn{"trace", {"kineto_trace"}, [](RunDraft& d, const Cell& c) { d.trace = c; }},
     RunColumn{"peak_memory",

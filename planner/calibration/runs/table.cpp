@@ -75,13 +75,27 @@ void assume(RunDraft& draft) {
   }
   if (!draft.transfers_said && overlaps && recipe.virtual_stages > 1)
     recipe.overlapped_transfers = true;
+  if (count_ends_as_blocks(recipe))
+    run.assumptions.emplace_back(
+        "where stages are even only so, embedding and head count as a block each");
+}
+
+/// Of layers that steps describe, the first so many blocks stay.
+void take_blocks(Recipe& recipe, int count, const Cell& row) {
+  if (!recipe.layers.empty() && count > recipe.blocks)
+    row.fail(concat("expected at most the ", recipe.blocks,
+                    " blocks that the model describes, found ", count));
+  int seen = 0;
+  std::erase_if(recipe.layers,
+                [&](const Layer& layer) { return is_block(layer) && ++seen > count; });
+  recipe.blocks = count;
 }
 
 /// Sets the replicas and microbatches; a run of which they cannot be true is refused.
 void settle(RunDraft& draft, const Cell& row, const RunFileOptions& options) {
   Recipe& recipe = draft.run.recipe;
   recipe.device = device_of_run(draft.device ? draft.device->text : "", options, row.place.file);
-  if (draft.blocks) recipe.blocks = *draft.blocks;
+  if (draft.blocks) take_blocks(recipe, *draft.blocks, row);
   recipe.work.sequence = draft.sequence;
   const int each = device_count(recipe);
   if (draft.data) recipe.data = number_in(*draft.data);

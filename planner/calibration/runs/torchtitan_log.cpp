@@ -4,8 +4,9 @@
 //   Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=1, ep=1
 //   CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory
 //   Building llama3 8B with TransformerModelArgs(dim=4096, n_layers=32, …)
-//   Training starts at step 1, with local batch size 1, global batch size 8, sequence length 8192
-//   step: 10  loss: 9.87  memory: 41.2GiB(52.1%)  tps: 6,123  tflops: 354.6  mfu: 35.9%
+//   (since 0.3 only "Building llama3 8B" and "Model llama3 8B size: 8,030,261,248 total
+//   parameters") Training starts at step 1, with local batch size 1, global batch size 8, sequence
+//   length 8192 step: 10  loss: 9.87  memory: 41.2GiB(52.1%)  tps: 6,123  tflops: 354.6  mfu: 35.9%
 //
 // FSDP shards weights, gradients and optimizer states (ZeRO-3); behind a pipeline torchtitan keeps
 // the weights whole between microbatches, which is ZeRO-1 to this ledger.
@@ -135,6 +136,45 @@ Transformer read_model(std::string_view line, Recipe& recipe, const std::string&
           .tied_head = false};
 }
 
+/// "Building llama3 8B" is a built-in model's name, if it has as many parameters as the log counts.
+/// Throws Error (input) for others, and without that line.
+Transformer read_named_model(std::string_view content, Recipe& recipe, const std::string& file) {
+  std::vector<std::string> words;
+  for (std::size_t at = content.find("Building "); at != std::string_view::npos && words.empty();
+       at = content.find("Building ", at + 1)) {
+    const std::string_view rest = content.substr(at, content.find('\n', at) - at);
+    if (rest.find("device mesh") == std::string_view::npos) words = split(rest, ' ');
+  }
+  if (words.size() < 3) fail_missing("its model's dim, n_layers and n_heads", file);
+  std::string name = concat(words[1], "-", words[2]);
+  std::ranges::transform(name, name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  const std::vector<std::string> known = builtin_models();
+  if (std::ranges::count(known, name) == 0 || !builtin_model(name).transformer) {
+    throw Error(ErrorKind::input,
+                concat("the log names its model \"", words[1], " ", words[2],
+                       "\" without its numbers, and no built-in transformer is called ", name),
+                SourcePlace{file, 0, 0},
+                {"write the run as a row of a table, whose column model takes a config.json"});
+  }
+  const Model model = builtin_model(name);
+  const std::string_view size =
+      line_with(content, concat("Model ", words[1], " ", words[2], " size:"));
+  const std::optional<double> count = number_after(size, "size:");
+  if (count && static_cast<std::int64_t>(*count) != parameters(model)) {
+    throw Error(ErrorKind::input,
+                concat("the log counts ", static_cast<std::int64_t>(*count), " parameters of ",
+                       name, ", which has ", parameters(model)),
+                SourcePlace{file, 0, 0},
+                {"write the run as a row of a table, whose column model takes a config.json"});
+  }
+  recipe.blocks = static_cast<int>(std::ranges::count_if(model.layers, is_block));
+  Transformer transformer = *model.transformer;
+  transformer.positions = model.sequence;
+  return transformer;
+}
+
 /// Microbatches are what the schedule says, else whole local batches one after the other.
 void read_batch(Recipe& recipe, std::string_view content, const std::string& file) {
   std::string_view line = line_with(content, "local batch size");
@@ -175,7 +215,8 @@ std::string reason_against(std::string_view content, const Mesh& mesh) {
 Recipe read_recipe(std::string_view content, const Mesh& mesh, const std::string& file) {
   Recipe recipe;
   const std::string_view model = line_with(content, "ModelArgs(");
-  recipe.transformer = read_model(model, recipe, file);
+  recipe.transformer =
+      model.empty() ? read_named_model(content, recipe, file) : read_model(model, recipe, file);
   recipe.pipeline = mesh.pipeline;
   recipe.data = mesh.replicate * mesh.shard;
   const std::string_view schedule = line_with(content, "Using pipeline schedule");

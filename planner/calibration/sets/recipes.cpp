@@ -67,9 +67,6 @@ Recipe recipe_of(const Json& row, const std::string& device, int node) {
   recipe.transformer = *model.transformer;
   recipe.device = device;
   recipe.devices_per_node = node;
-  const auto is_block = [](const Layer& layer) {
-    return layer.kind == LayerKind::transformer || layer.kind == LayerKind::expert_transformer;
-  };
   recipe.blocks = row.contains("blocks")
                       ? row["blocks"].small_integer(1, most)
                       : static_cast<int>(std::ranges::count_if(model.layers, is_block));

@@ -1,5 +1,9 @@
 #include "planner/calibration/measured_runs.hpp"
 
+#include <unistd.h>
+#include <filesystem>
+#include <fstream>
+
 #include "planner/calibration/ledger.hpp"
 #include "planner/calibration/megatron_arguments.hpp"
 #include "tests/catch.hpp"
@@ -310,6 +314,26 @@ TEST_CASE("torchtitan's log becomes a run: tokens per second and device are a st
   CHECK(recipe.microbatches == 1);
 }
 
+TEST_CASE("torchtitan since 0.3 names a model, which is a built-in one of as many parameters") {
+  std::string text = titan_log(
+      "Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=1, ep=1");
+  const std::size_t numbers = text.find(" with TransformerModelArgs");
+  text.replace(numbers, text.find('\n', numbers) - numbers,
+               "\n[titan] Model llama3 8B size: "
+               "8,030,261,248 total parameters");
+  const MeasuredRun run = runs_of(text).front();
+  CHECK(run.recipe.blocks == 32);
+  CHECK(run.recipe.transformer == [] {
+    Transformer transformer = *builtin_model("llama3-8b").transformer;
+    transformer.positions = 8192;
+    return transformer;
+  }());
+  CHECK_THAT(complaint_of(text, "8,030,261,248", "8,030,261,249"),
+             ContainsSubstring("the log counts 8030261249 parameters of llama3-8b"));
+  CHECK_THAT(complaint_of(text, "Building llama3 8B", "Building llama3 debugmodel"),
+             ContainsSubstring("no built-in transformer is called llama3-debugmodel"));
+}
+
 TEST_CASE("torchtitan's pipelines cut local batches, and keep weights whole") {
   const auto runs = runs_of(
       titan_log("Building 3-D device mesh with ['pp', 'dp_shard', 'tp'], [2, 8, 2]",
@@ -354,4 +378,64 @@ TEST_CASE("runs of a kind of device are a set whose constants a fit finds") {
   for (const MeasuredRow& row : sets[0].rows)
     CHECK(row.predict(found.constants, 1) == Approx(row.seconds).epsilon(0.01));
   CHECK(next_measurement(sets[0], found));
+}
+
+TEST_CASE("a table's models may be described step by step") {
+  // Qwen3 normalises queries and keys, which no number of `Transformer` says.
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / concat("stagecraft-qwen3-", ::getpid(), ".json");
+  std::ofstream(path) << R"({"model_type": "qwen3_moe", "hidden_size": 1024, "num_hidden_layers": 4,
+    "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 128,
+    "intermediate_size": 4096, "moe_intermediate_size": 512, "num_experts": 16,
+    "num_experts_per_tok": 4, "vocab_size": 32000, "max_position_embeddings": 4096,
+    "tie_word_embeddings": false, "decoder_sparse_step": 1, "mlp_only_layers": []})";
+  const std::string config = path.string();
+  const std::string text =
+      concat("model,device,devices,pipeline,expert,microbatch,global_batch,step\n", config,
+             ",h100,16,2,4,1,64,1s\n");
+  const Recipe recipe = runs_of(text).front().recipe;
+  CHECK(recipe.blocks == 4);
+  REQUIRE(recipe.layers.size() == 6);
+  const KernelConstants rates = usual_constants("h100");
+  // Twice the blocks, or stages of one block fewer: what is described counts.
+  Recipe half = recipe;
+  half.layers.erase(half.layers.begin() + 3, half.layers.begin() + 5);
+  half.blocks = 2;
+  CHECK(step_seconds(half, rates).step < step_seconds(recipe, rates).step);
+  CHECK(peak_memory(half).total() < peak_memory(recipe).total());
+  const std::string fewer =
+      concat("model,device,devices,blocks,pipeline,expert,microbatch,global_batch,step\n", config,
+             ",h100,16,2,2,4,1,64,1s\n");
+  CHECK(step_seconds(runs_of(fewer).front().recipe, rates).step == step_seconds(half, rates).step);
+  std::string more = fewer;
+  more.replace(more.find("16,2,2"), 6, "16,9,2");
+  CHECK_THAT(message_of([&] { runs_of(more); }),
+             ContainsSubstring("at most the 4 blocks that the model describes, found 9"));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("embedding and head count as a block each where stages are even only so") {
+  const std::string text =
+      "model,cluster,tensor,pipeline,virtual_stages,microbatch,global_batch,step\n"
+      "llama3-405b,64x8xh100,4,16,8,1,512,1s\n";
+  const MeasuredRun run = runs_of(text).front();
+  CHECK(run.recipe.first_stage_blocks == 7);
+  CHECK(run.recipe.last_stage_blocks == 7);
+  CHECK(stage_blocks(run.recipe)[1] == 8);
+  CHECK(std::ranges::any_of(run.assumptions, [](const std::string& text_of) {
+    return text_of.find("count as a block each") != std::string::npos;
+  }));
+}
+
+TEST_CASE("a table can say what a log says") {
+  const std::string text =
+      "model,cluster,tensor,microbatch,global_batch,dropout,gradient_precision,grouped_experts,"
+      "scattered_transfers,step\n"
+      "mixtral-8x7b,8xh100,2,1,64,yes,bf16,no,yes,1s\n";
+  const Recipe recipe = runs_of(text).front().recipe;
+  CHECK(recipe.work.dropout);
+  CHECK(recipe.work.gradient_bytes == 2);
+  CHECK(!recipe.work.grouped_experts);
+  CHECK(recipe.scatter_gather);
+  CHECK_THAT(complaint_of(text, "bf16", "fp8"), ContainsSubstring("expected fp32, bf16 or fp16"));
 }

@@ -1,0 +1,104 @@
+// A layer takes the same in a plan and in the ledger, as far as a plan can say what ran.
+
+#include <cmath>
+
+#include "planner/calibration/recipe.hpp"
+#include "planner/costs/cost_book.hpp"
+#include "profiles/error.hpp"
+#include "tests/catch.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+/// What a plan cannot say is as plans take it: Megatron-LM's kernels with fused attention, a loss
+/// in fp32, gradients in fp32, no dropout, nothing beside anything.
+Recipe as_planned(Recipe recipe) {
+  recipe.work.framework = Framework::megatron;
+  recipe.work.fused_attention = recipe.work.grouped_experts = true;
+  recipe.work.fused_loss = recipe.work.dropout = recipe.work.forwards_in_nodes = false;
+  recipe.work.gradient_bytes = 4;
+  recipe.overlapped_gradients = recipe.overlapped_parameters = recipe.overlapped_messages = false;
+  recipe.overlapped_transfers = recipe.overlapped_exchanges = false;
+  recipe.sharded_optimizer = recipe.sharded_gradients = recipe.sharded_parameters = false;
+  return recipe;
+}
+
+/// A few of its blocks on the devices of one stage of one replica, for one microbatch.
+Recipe one_stage_of(Recipe recipe) {
+  recipe = as_planned(std::move(recipe));
+  recipe.pipeline = recipe.virtual_stages = recipe.data = recipe.microbatches = 1;
+  recipe.first_stage_blocks = recipe.last_stage_blocks = 0;
+  recipe.blocks = 3;
+  recipe.transformer.prediction_modules = 0;
+  return recipe;
+}
+
+struct PlannedStage {
+  double passes = 0, update = 0;  ///< nanoseconds
+  int layers = 0;
+};
+
+PlannedStage stage_of_plan(const Recipe& recipe) {
+  const WorkSetting& work = recipe.work;
+  const int peers = work.tensor_parallel * work.context_parallel;
+  const int node = recipe.devices_per_node;
+  const Cluster cluster = parse_cluster(
+      peers <= node ? concat(peers, "x", recipe.device)
+                    : concat((peers + node - 1) / node, "x", node, "x", recipe.device));
+  const Profile profile{
+      .model = make_transformer("run", recipe.transformer, recipe.blocks, work.sequence),
+      .entries = {}};
+  CostBookSetting setting{.precision = work.precision,
+                          .sequence = work.sequence,
+                          .parallelism = {.sequence = work.sequence_parallel,
+                                          .context = work.context_parallel,
+                                          .expert = work.expert_parallel,
+                                          .expert_tensor = work.expert_tensor_parallel,
+                                          .expert_load = work.expert_load}};
+  const int layers = static_cast<int>(profile.model.layers.size());
+  for (const Layer& layer : profile.model.layers)
+    setting.again.push_back(is_block(layer) ? work.recompute : Recomputed::none);
+  CostBook book(profile, cluster, setting);
+  const CostTable& table = book.table(0, work.microbatch, work.microbatch, peers);
+  const LayerRange all{0, layers};
+  return {.passes = static_cast<double>((table.forward(all) + table.backward(all)).count()),
+          .update = static_cast<double>(table.update(all).all.count()),
+          .layers = layers};
+}
+
+/// A plan's costs are whole nanoseconds: each of a layer's three passes is off by half of one at
+/// most.
+void check_equal(const Recipe& recipe) {
+  const StepSeconds step = step_seconds(recipe, usual_constants(recipe.device));
+  const PlannedStage stage = stage_of_plan(recipe);
+  CHECK(std::abs(stage.passes - 1e9 * step.work) <= 1.5 * stage.layers + 1);
+  CHECK(std::abs(stage.update - 1e9 * step.update) <= 0.5 * stage.layers + 1);
+}
+
+}  // namespace
+
+TEST_CASE("layers and updates take the same in a plan and in the ledger", "[doors]") {
+  for (const std::string_view model : {"llama3-8b", "gpt3-175b", "mixtral-8x7b", "deepseek-v2"}) {
+    for (const int tensor : {1, 2, 8}) {
+      for (const int context : {1, 2}) {
+        for (const Precision precision : {Precision::bfloat16, Precision::float8}) {
+          INFO(model << ", tensor " << tensor << ", context " << context << ", "
+                     << to_string(precision));
+          Recipe recipe;
+          recipe.transformer = *builtin_model(model).transformer;
+          if (recipe.transformer.experts) recipe.transformer.experts->dense_blocks = 1;
+          recipe.device = "h100";
+          recipe.work = {.microbatch = 2,
+                         .sequence = 2048,
+                         .tensor_parallel = tensor,
+                         .sequence_parallel = tensor > 2,
+                         .context_parallel = context,
+                         .precision = precision};
+          check_equal(one_stage_of(recipe));
+        }
+      }
+    }
+  }
+}
