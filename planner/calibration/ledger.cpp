@@ -110,7 +110,10 @@ std::vector<Unknown> unknowns_of(const MeasuredSet& set, const KernelConstants& 
   for (const std::string_view name : set.unknowns) {
     const KernelConstant& constant = constant_named(name);
     const double scale = name == "host_seconds" ? host : 1.0;
-    unknowns.push_back({.start = scale * start.*constant.member,
+    // Shipped constants have no remainder of a step; a fit looks for one from a few milliseconds
+    // on.
+    const double least_start = name == "step_seconds" ? 5e-3 : 0.0;
+    unknowns.push_back({.start = std::max(least_start, scale * start.*constant.member),
                         .least = constant.least,
                         .most = constant.most,
                         .prior = constant.prior});
@@ -250,7 +253,8 @@ SetResult with_rows(const MeasuredSet& set, Claim claim, const Calibration& cali
                            .measured = row.seconds,
                            .predicted = predicted(row, calibration),
                            .memory = row.memory,
-                           .predicted_memory = row.predicted_memory});
+                           .predicted_memory = row.predicted_memory,
+                           .predicted_by = row.predicted_by});
   }
   for (const int i : fitted) result.rows[static_cast<std::size_t>(i)].fitted = true;
   result.fitted_on = static_cast<int>(fitted.size());
@@ -358,10 +362,17 @@ SetResult replay_with(const MeasuredSet& set, const Calibration& calibration) {
   return with_rows(set, Claim::nothing_fitted, calibration, {});
 }
 
+double interval_of_usual_constants(std::string_view device, bool in_8_bits) {
+  constexpr double known = 0.12, unknown = 0.24;
+  const bool is_known = device == "a100" || device == "a100-80gb" || device == "h100";
+  return is_known && !in_8_bits ? known : unknown;
+}
+
 SetResult replay_usual(const MeasuredSet& set) {
   SetResult result = replay_with(set, {.constants = usual_constants(set.device)});
   if (result.rows.empty() || set.unknowns.empty()) return result;
-  result.interval = interval_of_usual_constants;
+  const bool in_8_bits = std::ranges::any_of(set.rows, &MeasuredRow::in_8_bits);
+  result.interval = interval_of_usual_constants(set.device, in_8_bits);
   result.covered = part_within(result, *result.interval);
   return result;
 }

@@ -23,10 +23,38 @@ std::string shape_of(const Recipe& recipe) {
   return text;
 }
 
+std::string prediction_in_words(const Recipe& recipe) {
+  const WorkSetting& work = recipe.work;
+  const bool torch = work.framework == Framework::torch;
+  std::string text =
+      concat("closed form; ", torch ? "PyTorch's" : "Megatron-LM's", " kernels, ",
+             work.fused_attention ? "fused" : "unfused", " attention, ",
+             work.fused_loss ? "fused" : "unfused", " loss, ", to_string(work.precision));
+  if (recipe.transformer.experts)
+    text += work.forwards_in_nodes ? ", a token to each node once" : ", a token to each expert";
+  if (!recipe.layers.empty()) text += "; layers step by step";
+  struct Overlap {
+    bool there;
+    std::string_view name;
+  };
+  std::string overlaps;
+  for (const Overlap& each :
+       {Overlap{recipe.overlapped_gradients, "gradients"},
+        Overlap{recipe.overlapped_parameters, "gathers"},
+        Overlap{recipe.overlapped_messages, "messages of tensor-parallel peers"},
+        Overlap{recipe.overlapped_transfers, "messages between stages"},
+        Overlap{recipe.overlapped_exchanges, "messages between experts"}}) {
+    if (each.there) overlaps += concat(overlaps.empty() ? "" : ", ", each.name);
+  }
+  return text + (overlaps.empty() ? "; overlaps nothing" : "; overlaps " + overlaps);
+}
+
 MeasuredRow recipe_row(const Recipe& recipe, std::string label, double seconds) {
   MeasuredRow row;
   row.label = std::move(label);
   row.shape = shape_of(recipe);
+  row.predicted_by = prediction_in_words(recipe);
+  row.in_8_bits = recipe.work.precision == Precision::float8;
   row.seconds = seconds;
   row.predict = [recipe](const KernelConstants& constants, double factor) {
     return step_seconds(recipe, constants, factor).step;

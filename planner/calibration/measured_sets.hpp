@@ -34,6 +34,8 @@ struct MeasuredRow {
   std::function<double(const KernelConstants&, double)> predict;
   std::optional<Bytes> memory;            ///< measured peak of the heaviest device
   std::optional<Bytes> predicted_memory;  ///< no constant enters
+  bool in_8_bits = false;                 ///< products are
+  std::string predicted_by;  ///< what the recipe says of kernels, framework and overlaps, in words
 };
 
 /// Measurements of one kind on one machine, that the same constants describe.
@@ -107,5 +109,7 @@ std::vector<MeasuredSet> read_measured(const Json& json);
 MeasuredRow recipe_row(const Recipe& recipe, std::string label, double seconds);
 /// "hidden 2048, tensor 4, microbatch 2".
 std::string shape_of(const Recipe& recipe);
+/// "closed form; Megatron-LM's kernels, fused attention, bf16; overlaps gradients, gathers".
+std::string prediction_in_words(const Recipe& recipe);
 
 }  // namespace stagecraft

@@ -40,11 +40,20 @@ ordered_json rows_json(const SetResult& result) {
     ordered_json each{{"label", row.label},         {"family", row.family},
                       {"fitted", row.fitted},       {"measured", row.measured},
                       {"predicted", row.predicted}, {"error", row.error()}};
+    if (!row.predicted_by.empty()) each["predicted_by"] = row.predicted_by;
     if (row.memory) each["measured_memory_bytes"] = *row.memory;
     if (row.predicted_memory) each["predicted_memory_bytes"] = *row.predicted_memory;
     rows.push_back(std::move(each));
   }
   return rows;
+}
+
+/// Where the constants of a set are from.
+std::string constants_in_words(const SetResult& result) {
+  if (result.claim != Claim::nothing_fitted)
+    return fmt::format("constants of {}, of which {} are fitted on {} of its rows", result.device,
+                       result.calibration.fitted.size(), result.fitted_on);
+  return fmt::format("constants of {}, fitted on other runs", result.device);
 }
 
 ordered_json set_json(const SetResult& result) {
@@ -72,6 +81,7 @@ ordered_json set_json(const SetResult& result) {
   json["constants"] = std::move(constants);
   json["corrections"] = result.calibration.corrections;
   if (result.memory.rows > 0) json["memory"] = errors_json(result.memory);
+  json["predicted_with"] = constants_in_words(result);
   json["assumptions"] = result.assumptions;
   json["left_out"] = result.left_out;
   json["measurements"] = rows_json(result);
@@ -124,10 +134,10 @@ std::string details(const SetResult& result) {
 }
 
 std::string all_rows(const SetResult& result, bool unicode) {
-  Table table({"row", "", ">measured", ">predicted", ">error"});
+  Table table({"row", "", ">measured", ">predicted", ">error", "predicted by"});
   for (const LedgerRow& row : result.rows) {
     table.row({row.label, row.fitted ? "fitted" : "", readable(row.measured, 5),
-               readable(row.predicted, 5), signed_percent(row.error())});
+               readable(row.predicted, 5), signed_percent(row.error()), row.predicted_by});
   }
   return table.text(unicode);
 }
