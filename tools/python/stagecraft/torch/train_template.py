@@ -603,10 +603,13 @@ def arguments_of(argv):
     parser.add_argument("--every", type=int, default=100, help="steps between two checkpoints (100)")
     parser.add_argument("--resume", metavar="DIR", help="go on from a checkpoint")
     parser.add_argument("--profile", metavar="FILE", help="a trace of all steps but the first, for stagecraft compare")
-    parser.add_argument("--kineto", metavar="DIR", help="a trace of torch's own profiler for each process")
+    parser.add_argument("--kineto", metavar="DIR", help="a trace of torch's own profiler for each process, of the same steps")
     arguments = parser.parse_args(argv)
-    if arguments.profile and arguments.steps < 2:
-        parser.error("--profile needs --steps 2 or more: the first step is left out")
+    for option in ("profile", "kineto"):
+        if getattr(arguments, option) and arguments.steps < 2:
+            parser.error(f"--{option} needs --steps 2 or more: the first step is left out")
+    if arguments.every < 1:
+        parser.error(f"--every: expected 1 or more, found {arguments.every}")
     return arguments
 
 
@@ -629,13 +632,15 @@ def main(argv=None):
 def run(trainer, arguments):
     first = trainer.resume(arguments.resume) if arguments.resume else 0
     recorder = Recorder(trainer.device)
-    profiler = torch.profiler.profile() if arguments.kineto else contextlib.nullcontext()
+    profiler = torch.profiler.profile() if arguments.kineto else None
     losses, times = [], []
-    with profiler:
+    with contextlib.ExitStack() as stack:
         for step in range(first, first + arguments.steps):
-            if arguments.profile and step > first:
-                trainer.record(recorder)
+            if (arguments.profile or profiler) and step > first:
+                trainer.record(recorder)  # of which the profiler has its ranges' names
                 recorder.begin(step - first - 1)
+            if profiler and step == first + 1:
+                stack.enter_context(profiler)
             start = time.perf_counter()
             loss = mean_of_replicas(trainer.train(step), trainer)
             times.append(time.perf_counter() - start)
@@ -644,7 +649,7 @@ def run(trainer, arguments):
                 print(f"step {step}: loss {loss:.6f}, {times[-1] * 1e3:.1f} ms", flush=True)
             if arguments.checkpoint and ((step + 1) % arguments.every == 0 or step + 1 == first + arguments.steps):
                 trainer.save(arguments.checkpoint, step)
-    if arguments.kineto:
+    if profiler:
         os.makedirs(arguments.kineto, exist_ok=True)
         profiler.export_chrome_trace(os.path.join(arguments.kineto, f"rank{trainer.rank}.json"))
     if arguments.save_weights:
