@@ -39,9 +39,9 @@ def replay(graph, example):
     return [values[value] for value, _ in recording.output_values]
 
 
-def plan_of_lists(folder, model=None):
+def plan_of_lists(folder, model=None, depth="auto"):
     """A profile and a plan of two stages, in files m.json and p.json."""
-    measured = profile(model or models.lists(), models.list_inputs, microbatches=[2], repeats=1, warmup=0)
+    measured = profile(model or models.lists(), models.list_inputs, microbatches=[2], depth=depth, repeats=1, warmup=0)
     measured.save(os.path.join(folder, "m.json"))
     plan = {"format": "stagecraft-plan/1", "model": "m.json", "cluster": "2xcpu",
             "batch": {"global": 8, "microbatch": 2, "microbatches": 4}, "schedule": {"name": "1f1b"},
@@ -330,6 +330,19 @@ class Refused(unittest.TestCase):
             self.refused("models has no lost; it has", lambda: exported(loss="models:lost"))
             self.refused("no module_that_is_not.py here", lambda: exported(data="module_that_is_not:data"))
             self.assertIn("was not tried with its data", exported(data="models:vectors")[0])
+
+    def test_stages_that_no_gradient_leaves_have_a_whole_backward(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = plan_of_lists(folder, depth="leaf")
+            layers = plan["stages"][-1]["layers"][1]
+            plan["stages"] = [{"layers": [first, end], "devices": [[device]]}
+                              for device, (first, end) in enumerate([(0, 1), (1, 2), (2, layers)])]
+            with open(os.path.join(folder, "p.json"), "w") as file:
+                json.dump(plan, file)
+            export(os.path.join(folder, "p.json"), models.lists(), models.list_inputs, os.path.join(folder, "out"),
+                   Names("models:lists", "models:class_loss", "models:list_data"))
+            with open(os.path.join(folder, "out", "train.py")) as file:
+                self.assertIn("\nWHOLE = [False, True, ", file.read())
 
     def test_other_ways_for_other_inputs(self):
         class Counts(models.Lists):

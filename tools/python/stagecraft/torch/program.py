@@ -621,7 +621,8 @@ def settings_of(plan: Plan, graph: Graph, codes: list[StageCode], names: Names, 
             "RANKS": (plan.ranks, "of each stage, the process of each replica"),
             "RECOMPUTE": (recompute, "whether a stage's forward runs again before its backward"),
             "SHARED": (shared_weights(codes), "weights of several stages: their gradients are summed"),
-            "WHOLE": (whole, "whether a stage's backward is not split, since torch cannot: a weight is used twice there"),
+            "WHOLE": (whole, "whether a stage's backward is not split, since torch cannot: a weight is used twice "
+                      "there, or no gradient leaves it"),
             "KEYWORDS": (list(example) if isinstance(example, dict) else None, "of the model's inputs, where they have any"),
             "BATCHED": (batched(graph, plan.microbatch), "whether an input's first dimension counts samples"),
             "PREDICTED": (plan.data.get("predicted", {}).get("step", ""), "of a step")}

@@ -214,7 +214,9 @@ def whole_backwards(graph: Graph, stages: Sequence[torch.nn.Module], example: An
             leaves = tuple(tensor.detach().requires_grad_(gradient) for tensor, (_, _, _, gradient)
                            in zip(taken, stage.takes))  # type: ignore[arg-type]
             given = run_stage(stage, leaves, mine)
-            whole.append(any(leaf.requires_grad for leaf in leaves) and not can_split(stage, leaves, mine))
+            # Of a later stage that takes nothing with a gradient, torch's split backward leaves the weights out.
+            has_gradients = any(leaf.requires_grad for leaf in leaves)
+            whole.append(not can_split(stage, leaves, mine) if has_gradients else bool(stage.takes))
             taken = tuple(tensor.detach() for tensor in given)
     return whole
 
