@@ -42,7 +42,8 @@ void add_fused_core(LayerBuilder& layer, const AttentionCore& shape) {
                  .k = whole,
                  .flops = 2 * scores * (shape.score + shape.value),
                  .bytes = 2 * rows * (shape.score + shape.value) * share.element,
-                 .core_attention = true};
+                 .core_attention = true,
+                 .flash2 = share.setting.framework == Framework::torch};
   core.rebuilds = shape.rebuilt;
   layer.add(core);
   core.rebuilds = false;

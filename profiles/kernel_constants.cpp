@@ -71,7 +71,12 @@ double usual_efficiency(std::string_view device) {
 SharedRates shared_rates(std::string_view device) {
   // A core has no peers in other nodes that it would wait for.
   if (device == "cpu") return {.contention = 0, .straggling = 0};
-  return {};
+  SharedRates rates;
+  for (const std::string_view kind :
+       {"h100", "h200", "h800", "h20", "gh200", "b200", "gb200", "b300", "gb300"}) {
+    if (device.starts_with(kind)) rates.flash2_rate = 0.6;
+  }
+  return rates;
 }
 
 KernelConstants usual_constants(std::string_view device) {

@@ -101,7 +101,8 @@ double product_seconds(const Operation& operation, const KernelSetting& setting)
 
 double attention_seconds(const Operation& operation, const KernelSetting& setting) {
   const KernelConstants& constants = setting.constants;
-  return operation.flops / (setting.wide_peak * constants.attention_rate) *
+  const double rate = constants.attention_rate * (operation.flash2 ? setting.rates.flash2_rate : 1);
+  return operation.flops / (setting.wide_peak * rate) *
          (1 + constants.attention_length / operation.m);
 }
 

@@ -32,6 +32,9 @@ struct SharedRates {
   double contention = 0.1;
   /// A step grows so much with each doubling of nodes, which all wait for the slowest.
   double straggling = 0.005;
+  /// FlashAttention 2, which PyTorch's attention takes, reaches so much of `attention_rate`: from
+  /// Hopper on others are 1.5 to 2 times as fast (Shah et al. 2024, FlashAttention-3, section 4.1).
+  double flash2_rate = 1;
   bool operator==(const SharedRates&) const = default;
 };
 SharedRates shared_rates(std::string_view device);

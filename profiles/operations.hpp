@@ -69,6 +69,7 @@ struct Operation {
   double copies = 1;            ///< of what is sent, equal ones that cross to a node only once
   bool core_attention = false;  ///< what selective recomputation does again
   bool narrow = false;          ///< a product that fp8 training computes in 8 bits
+  bool flash2 = false;          ///< attention by FlashAttention 2, not the device's best kernel
   bool rebuilds = false;        ///< makes what `Kept::rebuilt` names again
   double launches = 1;          ///< kernels that the host sends for it
   /// Of the framework, each of which the host looks after besides: 0 for what is a part of the one

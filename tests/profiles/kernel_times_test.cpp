@@ -21,6 +21,19 @@ LayerSeconds seconds_of(const Operation& operation, int count, const KernelSetti
 
 }  // namespace
 
+TEST_CASE("PyTorch's attention is slower than the best kernel from Hopper on") {
+  const Transformer transformer = *builtin_model("llama3-8b").transformer;
+  const auto forward = [&](std::string_view device, Framework framework) {
+    const WorkSetting work{.sequence = 8192, .framework = framework};
+    const LayerOperations layer = layer_operations(transformer, LayerKind::transformer, work);
+    return layer_seconds(layer, Recomputed::none,
+                         kernel_setting(builtin_device_kind(device), Precision::bfloat16))
+        .forward;
+  };
+  CHECK(forward("h100", Framework::torch) > 1.03 * forward("h100", Framework::megatron));
+  CHECK(forward("a100", Framework::torch) == forward("a100", Framework::megatron));
+}
+
 TEST_CASE("of a layer without kernels to speak of the host's work is left: launches and modules") {
   KernelSetting setting;
   setting.constants.kernel_seconds = 0;
