@@ -209,7 +209,10 @@ class Conductor {
       result_.losses.push_back(told.loss);
     }
     if (options_.on_step) options_.on_step(told);
-    return !result_.stopped && !options_.stop.stop_requested();
+    if (!options_.stop.stop_requested()) return !result_.stopped;
+    // The signal may have come after the ranks reported.
+    if (!result_.stopped && stop_signal() != 0) note_stopped(0, stop_signal());
+    return false;
   }
 
   void settle(int rank, int step, bool goes_on) {

@@ -2,6 +2,7 @@
 
 #include "executor/driver/execute.hpp"
 
+#include <atomic>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -265,6 +266,25 @@ TEST_CASE("a run can be told after any step to end") {
   const RunResult result = run(prepare({.devices = 2}), options);
   CHECK(steps == std::vector<int>{0, 1, 2});
   CHECK(result.losses.size() == 3);
+  CHECK(result.step_times.size() == 3);
+}
+
+TEST_CASE("a signal between the ranks' reports and the end of a step is told, too") {
+  std::stop_source source;
+  std::atomic<int> signal = 0;
+  const RunOptions options{.steps = 5,
+                           .on_step =
+                               [&](const StepReport& report) {
+                                 if (report.step != 2) return;
+                                 signal = 15;
+                                 source.request_stop();
+                               },
+                           .stop = source.get_token(),
+                           .stop_signal = &signal};
+  const RunResult result = run(prepare({.devices = 2}), options);
+  REQUIRE(result.stopped);
+  CHECK(result.stopped->rank == 0);
+  CHECK(result.stopped->signal == 15);
   CHECK(result.step_times.size() == 3);
 }
 
