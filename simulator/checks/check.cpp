@@ -39,7 +39,7 @@ CheckReport check(const Program& program, const CheckOptions& options) {
     checks::norm(facts, before).add_to(report);
   }
   checks::version(facts).add_to(report);
-  checks::memory(facts, options.memory_limits).add_to(report);
+  checks::memory(facts, options.memory_limits, options.timed).add_to(report);
   for (Finding& finding : report.findings) finding.device = facts.name_of(finding.device);
   return report;
 }

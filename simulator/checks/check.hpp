@@ -18,6 +18,9 @@ struct CheckOptions {
   /// What findings call the program's devices: a plan's stand for devices of a cluster. Empty:
   /// their own numbers.
   std::vector<int> device_names = {};
+  /// What each device holds at most when the program is timed; empty: not known. Messages under way
+  /// may live longer than in the order of issue.
+  std::vector<MemoryUse> timed = {};
 };
 
 /// One broken promise.

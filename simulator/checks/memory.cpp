@@ -16,6 +16,7 @@ struct Peak {
   Bytes bytes = 0;
   MemoryUse use{};
   int work = none;  ///< none: what lives as long as the program is already the most
+  bool is_timed = false;
 };
 
 Bytes sum(const MemoryUse& use) {
@@ -34,7 +35,7 @@ class Walk {
     for (const int index : program.resident) {
       if (program.buffers[static_cast<std::size_t>(index)].device == device) change(index, 1);
     }
-    peak_ = {sum(use_), use_, none};
+    peak_ = {.bytes = sum(use_), .use = use_};
     for (const int work : program.order[static_cast<std::size_t>(device)]) step(work);
   }
 
@@ -52,7 +53,8 @@ class Walk {
     const auto& ended = program_.releases;
     for (const int* it = begin_of(begun, work.allocates); it != end_of(begun, work.allocates); ++it)
       change(*it, 1);
-    if (const Bytes now = sum(use_); now > peak_.bytes) peak_ = {now, use_, index};
+    if (const Bytes now = sum(use_); now > peak_.bytes)
+      peak_ = {.bytes = now, .use = use_, .work = index};
     const auto free = [&](IndexRange range) {
       for (const int* it = begin_of(ended, range); it != end_of(ended, range); ++it)
         change(*it, -1);
@@ -107,8 +109,9 @@ void judge_limit(const Facts& facts, int device, const Peak& peak, Bytes limit, 
   const Instruction instruction =
       peak.work == none ? Instruction{}
                         : program.work[static_cast<std::size_t>(peak.work)].instruction;
-  const std::string when =
-      peak.work == none ? "from the start" : concat("at ", facts.describe(peak.work));
+  const std::string when = peak.is_timed       ? "while messages are under way"
+                           : peak.work == none ? "from the start"
+                                               : concat("at ", facts.describe(peak.work));
   verdict.found(
       concat("device ", facts.name_of(device), " needs ", format_bytes(peak.bytes), " ", when,
              " and has ", format_bytes(limit), ", short by ", format_bytes(peak.bytes - limit),
@@ -118,13 +121,18 @@ void judge_limit(const Facts& facts, int device, const Peak& peak, Bytes limit, 
 
 }  // namespace
 
-Verdict memory(const Facts& facts, const std::vector<Bytes>& limits) {
+Verdict memory(const Facts& facts, const std::vector<Bytes>& limits,
+               const std::vector<MemoryUse>& timed) {
   Verdict verdict("memory");
   const Program& program = facts.program;
   judge_arena(facts, verdict);
   std::vector<Peak> peaks;
   for (int device = 0; device < program.devices; ++device) {
-    peaks.push_back(Walk(program, device).peak());
+    Peak& peak = peaks.emplace_back(Walk(program, device).peak());
+    if (!timed.empty()) {
+      const MemoryUse& use = timed[static_cast<std::size_t>(device)];
+      if (sum(use) > peak.bytes) peak = {.bytes = sum(use), .use = use, .is_timed = true};
+    }
     if (!limits.empty())
       judge_limit(facts, device, peaks.back(), limits[static_cast<std::size_t>(device)], verdict);
   }

@@ -43,7 +43,8 @@ Verdict matching(const Facts& facts);
 /// Each channel buffers so many messages.
 Verdict deadlock(const Facts& facts, int messages_in_flight);
 Verdict version(const Facts& facts);
-Verdict memory(const Facts& facts, const std::vector<Bytes>& limits);
+Verdict memory(const Facts& facts, const std::vector<Bytes>& limits,
+               const std::vector<MemoryUse>& timed);
 
 /// Which work has surely ended when another one starts, whatever the clock says: lane order, waits,
 /// messages, collectives.

@@ -13,6 +13,7 @@
 #include "profiles/json.hpp"
 #include "profiles/missing_file.hpp"
 #include "profiles/text.hpp"
+#include "simulator/simulate.hpp"
 #include "tools/commands.hpp"
 #include "tools/options/memory_options.hpp"
 #include "tools/options/schedule_argument.hpp"
@@ -40,6 +41,18 @@ struct Checked {
   std::optional<FrameworkVerdict> framework;  ///< of a plan, if asked for
 };
 
+/// What each device holds at most. Nothing of a program that cannot proceed, as the check will say.
+std::vector<MemoryUse> timed_memory(const Compiled& compiled) {
+  std::vector<MemoryUse> uses;
+  try {
+    for (const MemoryPeak& peak : memory_peaks(simulate(compiled.program, compiled.costs)))
+      uses.push_back(peak.use);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::check) throw;
+  }
+  return uses;
+}
+
 Checked check_plan(Console& console, const LoadedPlan& loaded, const CheckArguments& arguments,
                    CheckOptions options) {
   console.input(loaded.path, loaded.hash);
@@ -49,6 +62,7 @@ Checked check_plan(Console& console, const LoadedPlan& loaded, const CheckArgume
   if (!compiled.stand_ins.empty()) console.note(compiled.notes.back());
   options.memory_limits = compiled.memory_limits;
   options.device_names = compiled.devices;
+  options.timed = timed_memory(compiled);
   CheckReport report = check(compiled.program, options);
   const int layers = static_cast<int>(loaded.profile.model.layers.size());
   report.proved.insert(report.proved.begin(),

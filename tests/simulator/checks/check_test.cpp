@@ -109,6 +109,24 @@ TEST_CASE("check: what was proved is said with numbers") {
   CHECK_THAT(report.proved.back(), ContainsSubstring(" of 1GiB on device "));
 }
 
+TEST_CASE("check: what messages under way take of memory counts, where times are known") {
+  const Program program = lowered({.schedule = "1f1b", .devices = 2, .microbatches = 2});
+  MemoryUse use{};
+  use[static_cast<std::size_t>(MemoryCategory::activations)] = 3 << 20;
+  use[static_cast<std::size_t>(MemoryCategory::transfer)] = 1 << 20;
+  const CheckReport report = check(program, {.memory_limits = std::vector<Bytes>(2, (4 << 20) - 1),
+                                             .timed = {MemoryUse{}, use}});
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].rule == "memory");
+  CHECK(report.findings[0].device == 1);
+  CHECK_THAT(report.findings[0].message,
+             ContainsSubstring("needs 4MiB while messages are under way") &&
+                 ContainsSubstring("short by 1B (1 bytes): 3MiB of activations and 1MiB of"));
+  CHECK(
+      check(program, {.memory_limits = std::vector<Bytes>(2, 4 << 20), .timed = {MemoryUse{}, use}})
+          .safe());
+}
+
 // --- What is no program -------------------------------------------------------------------------
 
 TEST_CASE("check: tables that do not fit together are reported, not followed") {
