@@ -35,7 +35,7 @@ namespace {
 
 /// Allocations of this thread until one fails; negative: none does.
 thread_local long allocations_left = -1;
-thread_local bool has_failed = false;
+[[maybe_unused]] thread_local bool has_failed = false;
 
 }  // namespace
 
