@@ -189,8 +189,7 @@ TEST_CASE("columns say the network, the framework, the dispatcher and what overl
              1},  // Whole experts: twice the weights to sum and to update.
         Case{"4x8xh100", ",etp", ",1", 1},
         // FlashAttention 2 is slower here, by more than a compiled loss is faster.
-        Case{"4x8xh100", ",framework", ",torch", 1},
-        Case{"4x8xh100", ",fused_loss", ",yes", -1},
+        Case{"4x8xh100", ",framework", ",torch", 1}, Case{"4x8xh100", ",fused_loss", ",yes", -1},
         Case{"4x8xh100", ",overlapped_messages", ",yes", -1},
         Case{"4x8xh100", ",overlapped_exchanges", ",yes", -1},
         Case{"4x8xh100", ",optimizer_instances", ",2", 1}}) {
