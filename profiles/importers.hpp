@@ -57,7 +57,8 @@ inline constexpr std::array importers{
              "microseconds and MiB per microbatch"},
     Importer{"kineto", looks_like_kineto, import_kineto,
              "a trace of PyTorch's profiler: kernels of each layer that a record_function range "
-             "names, forward and backward"},
+             "names, forward and backward; or the folder of a run's traces that train.py --kineto "
+             "wrote: its timeline, for compare and calibrate"},
     Importer{"chimera", looks_like_chimera, import_chimera,
              "a layer profile of Chimera (CSV): milliseconds and MiB of a block for each "
              "microbatch size"},

@@ -32,6 +32,7 @@ namespace stagecraft {
 namespace {
 
 constexpr double micro = 1e-6;
+constexpr int most_processes = 10'000'000;
 constexpr std::string_view step_range = "ProfilerStep#";
 constexpr std::string_view differentiates = "autograd::engine::evaluate_function";
 
@@ -40,19 +41,6 @@ constexpr std::array<std::string_view, 8> of_framework{
     "Optimizer.", "nccl:",      "gloo:",      "DistributedDataParallel",
     "FSDP::",     "DataLoader", "enumerate(", "## "};
 
-struct Span {
-  std::string name;
-  std::string thread;
-  double start = 0, length = 0;
-  double end() const { return start + length; }
-  std::int64_t number = -1;  ///< sequence number, or correlation
-};
-
-struct Events {
-  std::vector<Span> ranges, operations, launches, kernels;
-  std::vector<double> steps;
-};
-
 std::int64_t number_in(const Json& event, std::string_view name) {
   if (!event.contains("args") || !event["args"].is_object() || !event["args"].contains(name))
     return -1;
@@ -60,7 +48,7 @@ std::int64_t number_in(const Json& event, std::string_view name) {
   return number.is_integer() ? number.integer() : -1;
 }
 
-Span read_span(const Json& event) {
+KinetoSpan read_span(const Json& event) {
   const Json thread = event["tid"];
   return {.name = event["name"].string(),
           .thread = thread.raw().dump(),
@@ -68,7 +56,7 @@ Span read_span(const Json& event) {
           .length = event.contains("dur") ? read_figure(event["dur"], 1e15) : 0};
 }
 
-void take_range(Events& events, const Span& span) {
+void take_range(KinetoEvents& events, const KinetoSpan& span) {
   if (span.name.starts_with(step_range)) {
     events.steps.push_back(span.length * micro);
     return;
@@ -79,11 +67,11 @@ void take_range(Events& events, const Span& span) {
   events.ranges.push_back(span);
 }
 
-void take(Events& events, const Json& event) {
+void take(KinetoEvents& events, const Json& event) {
   if (!event.is_object() || !event.contains("ph") || !event.contains("cat")) return;
   if (!event["ph"].is_string() || event["ph"].string() != "X") return;
   const std::string category = event["cat"].string();
-  Span span;
+  KinetoSpan span;
   if (category == "user_annotation") {
     take_range(events, read_span(event));
   } else if (category == "cpu_op") {
@@ -104,19 +92,19 @@ void take(Events& events, const Json& event) {
 /// Spans of each thread, by their start; of equal ones the longer first.
 class Nest {
  public:
-  explicit Nest(std::vector<Span> spans) {
-    std::ranges::stable_sort(spans, [](const Span& a, const Span& b) {
+  explicit Nest(std::vector<KinetoSpan> spans) {
+    std::ranges::stable_sort(spans, [](const KinetoSpan& a, const KinetoSpan& b) {
       return a.start != b.start ? a.start < b.start : a.length > b.length;
     });
-    for (Span& span : spans) threads_[span.thread].push_back(std::move(span));
+    for (KinetoSpan& span : spans) threads_[span.thread].push_back(std::move(span));
   }
 
   /// The innermost span at that moment, or nullptr. Calls of a thread come in any order.
-  const Span* at(const std::string& thread, double moment) const {
+  const KinetoSpan* at(const std::string& thread, double moment) const {
     const auto found = threads_.find(thread);
     if (found == threads_.end()) return nullptr;
-    const std::vector<Span>& spans = found->second;
-    auto next = std::ranges::upper_bound(spans, moment, {}, &Span::start);
+    const std::vector<KinetoSpan>& spans = found->second;
+    auto next = std::ranges::upper_bound(spans, moment, {}, &KinetoSpan::start);
     // Ends are not in order: what encloses the moment may have begun long before.
     for (int looked = 0; next != spans.begin() && looked < most_looked_at; ++looked) {
       --next;
@@ -127,23 +115,23 @@ class Nest {
 
  private:
   static constexpr int most_looked_at = 4096;
-  std::map<std::string, std::vector<Span>> threads_;
+  std::map<std::string, std::vector<KinetoSpan>> threads_;
 };
 
 /// Ranges without another range in them.
-std::vector<Span> innermost(std::vector<Span> ranges) {
-  std::ranges::stable_sort(ranges, [](const Span& a, const Span& b) {
+std::vector<KinetoSpan> innermost(std::vector<KinetoSpan> ranges) {
+  std::ranges::stable_sort(ranges, [](const KinetoSpan& a, const KinetoSpan& b) {
     if (a.thread != b.thread) return a.thread < b.thread;
     return a.start != b.start ? a.start < b.start : a.length > b.length;
   });
-  std::vector<Span> kept;
+  std::vector<KinetoSpan> kept;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const bool encloses = i + 1 < ranges.size() && ranges[i + 1].thread == ranges[i].thread &&
                           ranges[i + 1].end() <= ranges[i].end() &&
                           ranges[i + 1].start < ranges[i].end();
     if (!encloses) kept.push_back(ranges[i]);
   }
-  std::ranges::stable_sort(kept, {}, &Span::start);
+  std::ranges::stable_sort(kept, {}, &KinetoSpan::start);
   for (std::size_t i = 0; i < kept.size(); ++i) kept[i].number = static_cast<std::int64_t>(i);
   return kept;
 }
@@ -155,13 +143,14 @@ struct Times {
 
 class Attribution {
  public:
-  explicit Attribution(const Events& events) : ranges_(innermost(events.ranges)), nest_(ranges_) {
+  explicit Attribution(const KinetoEvents& events)
+      : ranges_(innermost(events.ranges)), nest_(ranges_) {
     times_ = {std::vector<double>(ranges_.size()), std::vector<double>(ranges_.size())};
-    std::vector<Span> backward;
-    for (const Span& operation : events.operations) {
+    std::vector<KinetoSpan> backward;
+    for (const KinetoSpan& operation : events.operations) {
       if (operation.name.starts_with(differentiates)) {
         backward.push_back(operation);
-      } else if (const Span* range = nest_.at(operation.thread, operation.start)) {
+      } else if (const KinetoSpan* range = nest_.at(operation.thread, operation.start)) {
         ranges_of_.emplace(operation.number, range->number);
       }
     }
@@ -172,38 +161,38 @@ class Attribution {
     }
   }
 
-  const std::vector<Span>& ranges() const { return ranges_; }
+  const std::vector<KinetoSpan>& ranges() const { return ranges_; }
   const Times& times() const { return times_; }
 
  private:
-  void add_backward(const Span& function, double length) {
+  void add_backward(const KinetoSpan& function, double length) {
     const auto range = ranges_of_.find(function.number);
     if (range != ranges_of_.end())
       times_.backward[static_cast<std::size_t>(range->second)] += length * micro;
   }
 
-  void host_times(const std::vector<Span>& backward) {
+  void host_times(const std::vector<KinetoSpan>& backward) {
     for (std::size_t i = 0; i < ranges_.size(); ++i) times_.forward[i] = ranges_[i].length * micro;
-    for (const Span& function : backward) add_backward(function, function.length);
+    for (const KinetoSpan& function : backward) add_backward(function, function.length);
   }
 
-  void kernel_times(const Events& events, const Nest& backward) {
-    std::map<std::int64_t, const Span*> launches;
-    for (const Span& launch : events.launches) launches[launch.number] = &launch;
-    for (const Span& kernel : events.kernels) {
+  void kernel_times(const KinetoEvents& events, const Nest& backward) {
+    std::map<std::int64_t, const KinetoSpan*> launches;
+    for (const KinetoSpan& launch : events.launches) launches[launch.number] = &launch;
+    for (const KinetoSpan& kernel : events.kernels) {
       const auto launch = launches.find(kernel.number);
       if (kernel.number < 0 || launch == launches.end()) continue;
       const std::string& thread = launch->second->thread;
       const double start = launch->second->start;
-      if (const Span* function = backward.at(thread, start)) {
+      if (const KinetoSpan* function = backward.at(thread, start)) {
         add_backward(*function, kernel.length);
-      } else if (const Span* range = nest_.at(thread, start)) {
+      } else if (const KinetoSpan* range = nest_.at(thread, start)) {
         times_.forward[static_cast<std::size_t>(range->number)] += kernel.length * micro;
       }
     }
   }
 
-  std::vector<Span> ranges_;
+  std::vector<KinetoSpan> ranges_;
   Nest nest_;
   std::map<std::int64_t, std::int64_t> ranges_of_;  ///< by sequence number
   Times times_;
@@ -258,17 +247,34 @@ bool looks_like_kineto(std::string_view content) {
           content.find("\"cpu_op\"") != std::string_view::npos);
 }
 
-KinetoTrace read_kineto(std::string_view content, const std::string& file) {
+KinetoEvents read_kineto_events(std::string_view content, const std::string& file) {
   const Json json = Json::parse(std::string(content), file);
-  Events events;
+  KinetoEvents events;
   for (const Json& event : json["traceEvents"].elements()) take(events, event);
-  KinetoTrace trace{.device = {}, .steps = events.steps, .layers = {}};
   if (json.contains("deviceProperties") && !json["deviceProperties"].elements().empty()) {
     const Json device = json["deviceProperties"][0];
-    if (device.contains("name")) trace.device = device["name"].string();
+    if (device.contains("name")) events.device = device["name"].string();
   }
-  trace.layers = layers_of(Attribution(events));
-  return trace;
+  if (json.contains("baseTimeNanoseconds"))
+    events.epoch = json["baseTimeNanoseconds"].integer(0, INT64_MAX / 2);
+  if (json.contains("stagecraft")) {
+    const Json own = json["stagecraft"];
+    events.epoch -= own["clock_offset_ns"].integer(-INT64_MAX / 4, INT64_MAX / 4);
+    if (own.contains("busy")) events.busy = own["busy"].string();
+  }
+  if (json.contains("distributedInfo")) {
+    const Json distributed = json["distributedInfo"];
+    if (distributed.contains("world_size"))
+      events.processes = distributed["world_size"].small_integer(1, most_processes);
+    if (distributed.contains("rank"))
+      events.rank = distributed["rank"].small_integer(0, most_processes - 1);
+  }
+  return events;
+}
+
+KinetoTrace read_kineto(std::string_view content, const std::string& file) {
+  const KinetoEvents events = read_kineto_events(content, file);
+  return {.device = events.device, .steps = events.steps, .layers = layers_of(Attribution(events))};
 }
 
 Profile import_kineto(std::string_view content, const std::string& file) {

@@ -19,6 +19,7 @@
 #include "simulator/values/measured_steps.hpp"
 #include "simulator/views/trace.hpp"
 #include "tools/commands.hpp"
+#include "tools/inputs/measured_trace.hpp"
 #include "tools/options/applicable.hpp"
 #include "tools/options/arguments.hpp"
 #include "tools/options/change_options.hpp"
@@ -170,10 +171,8 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
   const ChangedPlan changed = apply(arguments.changes, changes, std::move(given));
   for (const std::string& note : changed.notes) console.note(note);
   const LoadedPlan& loaded = changed.loaded;
-  const std::string content = read_file(trace_path);
   console.input(loaded.path, loaded.hash);
-  console.input(trace_path, content_hash(content));
-  const Trace trace = read_trace(content, trace_path);
+  const Trace trace = read_measured_trace(console, trace_path).trace;
   if (trace.about.contains("plan") && trace.about.at("plan") != loaded.hash) {
     console.note("the trace was made from another version of this plan");
   }
@@ -366,12 +365,15 @@ int compare_files(Console& console, const CompareArguments& arguments) {
   if (files.size() < 2) {
     fail_usage("compare needs a plan and a trace, several plans, or a plan and --set KEY=VALUE");
   }
-  require_file(files[1], {"`stagecraft run PLAN --trace FILE` writes a trace to compare with, "
-                          "`stagecraft plan MODEL CLUSTER -o FILE` another plan"});
-  const std::string second = read_file(files[1]);
-  refuse_foreign_plan(second, files[1]);
-  const bool second_is_plan = !is_perfetto_trace(second) && is_plan(Json::parse(second, files[1]));
-  if (second_is_plan) return compare_plans(console, arguments);
+  if (!is_recorded_by_torch(files[1])) {
+    require_file(files[1], {"`stagecraft run PLAN --trace FILE` writes a trace to compare with, "
+                            "`stagecraft plan MODEL CLUSTER -o FILE` another plan"});
+    const std::string second = read_file(files[1]);
+    refuse_foreign_plan(second, files[1]);
+    const bool is_second_plan =
+        !is_perfetto_trace(second) && is_plan(Json::parse(second, files[1]));
+    if (is_second_plan) return compare_plans(console, arguments);
+  }
   if (files.size() > 2) fail_usage("compare takes one plan and one trace, or several plans");
   if (is_given(arguments.memory)) {
     fail_usage("--memory and --mem-limit judge several plans; a plan and a trace are compared by ",

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "planner/interop/importers.hpp"
@@ -11,14 +12,21 @@
 #include "profiles/json.hpp"
 #include "profiles/profile.hpp"
 #include "profiles/text.hpp"
+#include "simulator/values/measured_steps.hpp"
+#include "simulator/views/kineto_run.hpp"
 #include "tools/commands.hpp"
 #include "tools/inputs/cluster_import.hpp"
+#include "tools/inputs/measured_trace.hpp"
 #include "tools/options/plan_options.hpp"
 #include "tools/reports/results.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view trace_format = "\"stagecraft-trace/1\"";
 
 struct ImportArguments {
   std::string format;
@@ -149,6 +157,45 @@ int import_stages(Console& console, const PlanImporter& importer, const std::str
   return 0;
 }
 
+/// Whether the file is a run, as programs of `stagecraft.torch` record them with --kineto or
+/// --profile, rather than the trace of a model's layers.
+bool is_run(const ImportArguments& arguments) {
+  if (arguments.format != "kineto") return false;
+  if (fs::is_directory(arguments.file)) return true;
+  if (!fs::is_regular_file(arguments.file)) return false;
+  const std::string content = read_file(arguments.file);
+  return is_kineto_run(content) || content.find(trace_format) != std::string::npos;
+}
+
+/// The run's timeline as our own file, for compare, calibrate and report.
+int import_run(Console& console, const ImportArguments& arguments) {
+  if (arguments.plan.any()) {
+    fail_usage(
+        "an import of a run is a timeline; flags of plans, such as --cluster, have no place ",
+        "there");
+  }
+  const Trace trace = read_measured_trace(console, arguments.file).trace;
+  const Timeline& timeline = trace.timeline;
+  int steps = 0;
+  for (const Span& span : timeline.spans) steps = std::max(steps, span.iteration + 1);
+  const Duration step = step_time(median_iteration(timeline));
+  const std::string file = write_trace(trace);
+  const bool written = console.artefact(file);
+  if (!written && !console.person_reads_output()) {
+    console.print(file);
+  } else {
+    console.print(fmt::format("{} stages, {} microbatches, {} processes: {} step{}, median {}\n",
+                              timeline.stages, timeline.microbatches, timeline.devices, steps,
+                              steps == 1 ? "" : "s", format_duration(step)));
+  }
+  console.result({{"steps", steps},
+                  {"processes", timeline.devices},
+                  {"stages", timeline.stages},
+                  {"microbatches", timeline.microbatches},
+                  {"step_ns", step.count()}});
+  return 0;
+}
+
 /// Of flags of plans, only --cluster says something about a cluster.
 int import_machine_file(Console& console, const ImportArguments& arguments) {
   PlanFlags others = arguments.plan;
@@ -167,6 +214,7 @@ int import_file(Console& console, const ImportArguments& arguments) {
   if (imports_cluster(arguments.format)) return import_machine_file(console, arguments);
   if (!arguments.device.empty())
     fail_usage("--device is for imports of clusters: ", join_words(cluster_import_names()));
+  if (is_run(arguments)) return import_run(console, arguments);
   const Importer* profiles = find_row(importers, arguments.format);
   const PlanImporter* plans = find_row(plan_importers, arguments.format);
   if (profiles == nullptr && plans == nullptr) fail_unknown_format(arguments.format);

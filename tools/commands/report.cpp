@@ -10,8 +10,8 @@
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "simulator/values/measured_steps.hpp"
-#include "simulator/views/trace.hpp"
 #include "tools/commands.hpp"
+#include "tools/inputs/measured_trace.hpp"
 #include "tools/reports/page_report.hpp"
 
 namespace stagecraft {
@@ -24,10 +24,7 @@ struct ReportArguments {
 };
 
 PageRun read_measured_run(Console& console, const LoadedPlan& loaded, const std::string& path) {
-  const std::string content = read_file(path);
-  const std::string hash = content_hash(content);
-  console.input(path, hash);
-  const Trace trace = read_trace(content, path);
+  const auto [trace, hash] = read_measured_trace(console, path);
   if (trace.about.contains("kind") && trace.about.at("kind") == "predicted")
     console.note(
         concat(path, " is a prediction, not a run: the page shows it as if it were measured"));

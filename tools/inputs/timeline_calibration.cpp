@@ -9,7 +9,7 @@
 #include "planner/interop/load_plan.hpp"
 #include "planner/plan/plan_words.hpp"
 #include "profiles/json.hpp"
-#include "simulator/views/trace.hpp"
+#include "tools/inputs/measured_trace.hpp"
 #include "tools/reports/results.hpp"
 #include "tools/table.hpp"
 
@@ -30,10 +30,8 @@ struct Verdict {
   bool closer() const { return std::abs(second_error()) < std::abs(first_error()); }
 };
 
-Trace read_measured_trace(Console& console, const std::string& path, const LoadedPlan& loaded) {
-  const std::string content = read_file(path);
-  console.input(path, content_hash(content));
-  Trace trace = read_trace(content, path);
+Trace read_run(Console& console, const std::string& path, const LoadedPlan& loaded) {
+  Trace trace = read_measured_trace(console, path).trace;
   const auto fail_as = [&](const std::string& sentence) {
     throw Error(ErrorKind::input, sentence, SourcePlace{path, 1, 1});
   };
@@ -157,7 +155,7 @@ int calibrate_by_timeline(Console& console, const TimelineCalibration& calibrati
     fail_usage("--plan names the new profile: write it with -o FILE");
   const LoadedPlan loaded = load_plan(calibration.plan);
   console.input(loaded.path, loaded.hash);
-  const Trace trace = read_measured_trace(console, calibration.trace, loaded);
+  const Trace trace = read_run(console, calibration.trace, loaded);
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   const std::vector<MeasuredStep> steps = measured_steps(compiled.program, trace.timeline);
   const TimelineCosts costs =

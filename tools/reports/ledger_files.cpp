@@ -9,6 +9,7 @@
 #include <map>
 
 #include "profiles/importers.hpp"
+#include "simulator/views/kineto_run.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -50,6 +51,11 @@ bool take(const std::string& content, const std::string& file, const RunFileOpti
           MeasuredFiles& result, RunsByFormat& runs) {
   const std::size_t first = content.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && content[first] == '{') {
+    if (is_kineto_run(content)) {
+      throw Error(ErrorKind::input, "a run's trace needs its plan", SourcePlace{file, 0, 0},
+                  {"give both: stagecraft calibrate PLAN TRACE, the file of one process or the "
+                   "folder of all"});
+    }
     if (looks_like_kineto(content)) {
       throw Error(
           ErrorKind::input, "a profiler's trace does not say what was trained",
