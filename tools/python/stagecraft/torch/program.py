@@ -626,7 +626,9 @@ def settings_of(plan: Plan, graph: Graph, codes: list[StageCode], names: Names, 
             "KEYWORDS": (list(example) if isinstance(example, dict) else None, "of the model's inputs, where they have any"),
             "BATCHED": (batched(graph, plan.microbatch), "whether an input's first dimension counts samples"),
             "PREDICTED": (plan.data.get("predicted", {}).get("step", ""), "of a step")}
-    return "".join(f"{name} = {value!r}  # {words}\n" for name, (value, words) in rows.items())
+    types = {"SHARED": "list[tuple[str, list[int]]]", "KEYWORDS": "list[str] | None", "BATCHED": "dict[str, bool]"}
+    return "".join(f"{name}{': ' + types[name] if name in types else ''} = {value!r}  # {words}\n"
+                   for name, (value, words) in rows.items())
 
 
 def batched(graph: Graph, size: int) -> dict[str, bool]:

@@ -9,18 +9,22 @@ same seed and keeps its stages. A step's samples are cut into parts of MICROBATC
 of the whole pipeline, has the parts r, r + replicas, … Losses are the means over all samples.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import importlib
 import json
 import os
 import re
+import resource
 import sys
 import time
+from typing import Any, ContextManager, Iterator, Sequence
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining._backward import stage_backward, stage_backward_input, stage_backward_weight
 from torch.distributed.pipelining.microbatch import TensorChunkSpec, _Replicate
@@ -29,26 +33,32 @@ from torch.distributed.pipelining.schedules import (PipelineScheduleSingle, _Pip
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.getcwd(), HERE]
-import stages as stage_modules  # noqa: E402
+stage_modules = importlib.import_module("stages")
 
 # <settings>
 FACTORY = LOSS = DATA = OPTIMIZER = SCHEDULE = PREDICTED = ""
 RATE, SEED, BATCH, MICROBATCH, MICROBATCHES, TURNS, SPLIT = 0.0, 1, 1, 1, 1, False, False
-RANKS, RECOMPUTE, SHARED, BATCHED, WHOLE, KEYWORDS = [[0]], [False], [], {}, [False], None
+RANKS: list[list[int]] = [[0]]
+RECOMPUTE, WHOLE = [False], [False]
+SHARED: list[tuple[str, list[int]]] = []
+BATCHED: dict[str, bool] = {}
+KEYWORDS: list[str] | None = None
 # </settings>
 
 REPLICAS = 1 if TURNS else len(RANKS[0])  # whole pipelines
 ALL_MICROBATCHES = MICROBATCHES * REPLICAS
 WORLD = 1 + max(rank for ranks in RANKS for rank in ranks)
+Context = ContextManager[None]
+Group = Any  # of processes, of torch.distributed
 
 
-def named(words):
+def named(words: str) -> Any:
     """What package:name stands for."""
     package, _, name = words.partition(":")
     return getattr(importlib.import_module(package), name)
 
 
-def plain(tensor):
+def plain(tensor: Tensor) -> Tensor:
     """As a message is in memory."""
     return tensor.resolve_conj().resolve_neg().contiguous()
 
@@ -56,35 +66,36 @@ def plain(tensor):
 class Module(nn.Module):
     """A stage's module: takes its own of the model's inputs, and runs its forward again where the plan says so."""
 
-    def __init__(self, number, stage):
+    def __init__(self, number: int, stage: Any) -> None:
         super().__init__()
         self.stage, self.recomputes = stage, RECOMPUTE[number]
 
-    def forward(self, *taken, **inputs):
+    def forward(self, *taken: Tensor, **inputs: Tensor) -> Any:
         mine = {name: inputs[name] for name in self.stage.inputs}
         if self.recomputes:
-            return torch.utils.checkpoint.checkpoint(self.stage, *taken, use_reentrant=False, **mine)
+            return torch.utils.checkpoint.checkpoint(lambda *tensors: self.stage(*tensors, **mine), *taken, use_reentrant=False)
         return self.stage(*taken, **mine)
 
 
 class Stage(PipelineStage):
     """A stage whose passes have random numbers of their own, and may be recorded."""
 
-    def __init__(self, number, module, device, group):
+    def __init__(self, number: int, module: Module, device: torch.device, group: Group, replica: int) -> None:
         takes, gives = ([torch.empty(shape, dtype=dtype, device="meta", requires_grad=gradient)
                          for _, shape, dtype, gradient in tensors]
                         for tensors in (module.stage.takes, module.stage.gives))
         super().__init__(module, number, len(RANKS), device, input_args=tuple(takes), output_args=tuple(gives),
                          group=group, dw_builder=(lambda: lambda: None) if WHOLE[number] else None)
-        self.recorder = None
-        self.step = 0
+        self.recorder: Recorder | None = None
+        self.step, self.replica = 0, replica
 
-    def forward_one_chunk(self, microbatch, *args, **kwargs):
+    def forward_one_chunk(self, microbatch: int, args: Any, kwargs: Any = None, save_forward_output: bool = True) -> Any:
         torch.manual_seed(hash((SEED, self.step, self.stage_index, microbatch, self.replica)) % 2**63)
         with self.recording("forward", microbatch):
-            return super().forward_one_chunk(microbatch, *args, **kwargs)
+            return super().forward_one_chunk(microbatch, args, kwargs, save_forward_output)
 
-    def backward_one_chunk(self, microbatch, loss=None, full_backward=True, last_backward=False):
+    def backward_one_chunk(self, microbatch: int, loss: Any = None, full_backward: bool = True,
+                           last_backward: bool = False) -> None:
         # Backward begins at the outputs' edges, also where torch still holds them for a send: their detach_() would
         # fail for one that is a view. All sends are under way.
         state = self._forward_chunk_states[microbatch]
@@ -98,24 +109,24 @@ class Stage(PipelineStage):
             self.bwd_cache[microbatch] = tuple(gradient if gradient is None else plain(gradient)
                                                for gradient in self.bwd_cache[microbatch])
 
-    def backward_weight_one_chunk(self, microbatch, last_backward=False):
+    def backward_weight_one_chunk(self, microbatch: int, last_backward: bool = False) -> None:
         with self.recording("backward_weight", microbatch):
             super().backward_weight_one_chunk(microbatch, last_backward=last_backward)
 
-    def get_fwd_send_ops(self, microbatch):
+    def get_fwd_send_ops(self, microbatch: int) -> list[dist.P2POp]:
         operations = super().get_fwd_send_ops(microbatch)
         if self.recorder and operations:
             self.recorder.posts("send_activation", self.stage_index, microbatch)
         return operations
 
-    def get_bwd_send_ops(self, microbatch):
+    def get_bwd_send_ops(self, microbatch: int) -> list[dist.P2POp]:
         operations = super().get_bwd_send_ops(microbatch)
         is_message = not self.is_first and RANKS[self.stage_index - 1][self.replica] != dist.get_rank()
         if self.recorder and is_message:  # plans have one also where no weight before the cut is trained
             self.recorder.posts("send_gradient", self.stage_index, microbatch)
         return operations
 
-    def recording(self, op, microbatch):
+    def recording(self, op: str, microbatch: int) -> Context:
         return self.recorder.span(op, self.stage_index, microbatch) if self.recorder else contextlib.nullcontext()
 
 
@@ -123,21 +134,26 @@ class Turns:
     """Carries out an order of passes in which each stage's replicas take turns with microbatches. The schedules of
     torch.distributed.pipelining know one process for each stage; passes are torch's here, too."""
 
-    def __init__(self, trainer):
+    def __init__(self, trainer: Trainer) -> None:
         with open(os.path.join(HERE, SCHEDULE)) as file:
             row = file.read().splitlines()[trainer.rank]
         self.passes = [(int(stage), letter, int(microbatch))
                        for stage, letter, microbatch in re.findall(r"(\d+)([FBIW])(\d+)", row)]
-        self.trainer, self.recorder, self.seed = trainer, None, 0
+        self.trainer, self.seed = trainer, 0
+        self.recorder: Recorder | None = None
         self.modules = {number: Module(number, module) for number, module in zip(trainer.numbers, trainer.modules)}
 
-    def place(self, stage, microbatch):
+    def place(self, stage: int, microbatch: int) -> int:
         """The process that works for the stage."""
         return RANKS[stage][microbatch % len(RANKS[stage])]
 
-    def step(self, inputs, losses):
+    def step(self, inputs: dict[str, Tensor], losses: list[Tensor] | None) -> None:
         self.inputs, self.losses = inputs, losses
-        self.kept, self.waiting, self.here, self.posted, self.sent = {}, {}, {}, {}, []
+        self.kept: dict[tuple[int, int], Any] = {}  # of stage and microbatch: what its backward begins with
+        self.waiting: dict[tuple[int, int], Any] = {}  # what its backward of weights needs
+        self.here: dict[tuple[int, bool, int], Sequence[Tensor]] = {}  # from a stage of this process
+        self.posted: dict[tuple[int, bool, int], list[tuple[Tensor, Any]]] = {}  # on their way
+        self.sent: list[Any] = []
         work = {"F": self.forward, "B": self.backward, "I": self.backward_input, "W": self.backward_weight}
         for number, (stage, letter, microbatch) in enumerate(self.passes):
             for after in self.passes[number:number + 2]:  # the next pass's messages may come during this one
@@ -150,7 +166,7 @@ class Turns:
         for message in self.sent:
             message.wait()
 
-    def message(self, stage, letter, microbatch):
+    def message(self, stage: int, letter: str, microbatch: int) -> tuple[int, list[Any]] | None:
         """Whether the pass needs one: from which stage, and shapes and types."""
         stage_module = self.modules[stage].stage
         if letter == "F" and stage > 0:
@@ -159,10 +175,10 @@ class Turns:
             return stage + 1, [it for it in stage_module.gives if it[3]]
         return None
 
-    def tag(self, stage, is_forward, microbatch, number):
+    def tag(self, stage: int, is_forward: bool, microbatch: int, number: int) -> int:
         return ((stage * 2 + is_forward) * ALL_MICROBATCHES + microbatch) * 1000 + number
 
-    def post(self, stage, letter, microbatch):
+    def post(self, stage: int, letter: str, microbatch: int) -> None:
         found = self.message(stage, letter, microbatch)
         key = (stage, letter == "F", microbatch)
         if not found or key in self.posted or self.place(found[0], microbatch) == self.trainer.rank:
@@ -172,18 +188,18 @@ class Turns:
                                                 tag=self.tag(stage, letter == "F", microbatch, number)))
                             for number, buffer in enumerate(buffers)]
 
-    def arrived(self, stage, letter, microbatch):
+    def arrived(self, stage: int, letter: str, microbatch: int) -> list[Tensor]:
         found = self.message(stage, letter, microbatch)
         if not found:
             return []
         key = (stage, letter == "F", microbatch)
         if key in self.here:
-            return self.here.pop(key)
+            return list(self.here.pop(key))
         for _, work in self.posted[key]:
             work.wait()
         return [buffer for buffer, _ in self.posted.pop(key)]
 
-    def send(self, stage, letter, microbatch, tensors):
+    def send(self, stage: int, letter: str, microbatch: int, tensors: Sequence[Tensor]) -> None:
         other = stage + 1 if letter == "F" else stage - 1
         if letter == "W" or not 0 <= other < len(RANKS):
             return
@@ -196,7 +212,7 @@ class Turns:
         self.sent += [dist.isend(plain(tensor), peer, tag=self.tag(other, letter == "F", microbatch, number))
                       for number, tensor in enumerate(tensors)]
 
-    def forward(self, stage, microbatch, taken):
+    def forward(self, stage: int, microbatch: int, taken: list[Tensor]) -> list[Tensor]:
         torch.manual_seed(hash((SEED, self.seed, stage, microbatch, 0)) % 2**63)
         taken = [tensor.requires_grad_(gradient)
                  for tensor, (_, _, _, gradient) in zip(taken, self.modules[stage].stage.takes)]
@@ -207,35 +223,35 @@ class Turns:
         outputs = output if isinstance(output, tuple) else (output,)
         if stage + 1 == len(RANKS):
             outputs = (self.trainer.loss(output, microbatch),)
-            self.losses.append(outputs[0].detach())
+            if self.losses is not None:
+                self.losses.append(outputs[0].detach())
         self.kept[stage, microbatch] = taken, outputs
         return [tensor.detach() for tensor in outputs]
 
-    def roots(self, stage, microbatch, gradients):
+    def roots(self, stage: int, microbatch: int, gradients: Sequence[Tensor]) -> tuple[Any, list[Tensor], Any]:
         """What backward begins with, as torch's functions want it."""
         taken, outputs = self.kept.pop((stage, microbatch))
-        gradients = iter(gradients)
         roots = [tensor for tensor in outputs if tensor.requires_grad]
-        return taken, roots, None if stage + 1 == len(RANKS) else [next(gradients) for _ in roots]
+        return taken, roots, None if stage + 1 == len(RANKS) else list(gradients[:len(roots)])
 
-    def backward(self, stage, microbatch, gradients):
-        taken, roots, gradients = self.roots(stage, microbatch, gradients)
-        return self.handed_back(stage, taken, stage_backward(roots, gradients or [None] * len(roots), taken))
+    def backward(self, stage: int, microbatch: int, gradients: list[Tensor]) -> list[Tensor]:
+        taken, roots, given = self.roots(stage, microbatch, gradients)
+        return self.handed_back(stage, taken, stage_backward(roots, given or [None] * len(roots), taken))
 
-    def backward_input(self, stage, microbatch, gradients):
-        taken, roots, gradients = self.roots(stage, microbatch, gradients)
+    def backward_input(self, stage: int, microbatch: int, gradients: list[Tensor]) -> list[Tensor]:
+        taken, roots, given = self.roots(stage, microbatch, gradients)
         if stage == 0:
-            self.waiting[stage, microbatch] = roots, gradients
+            self.waiting[stage, microbatch] = roots, given
             return []
         if WHOLE[stage]:
-            return self.handed_back(stage, taken, stage_backward(roots, gradients or [None] * len(roots), taken))
+            return self.handed_back(stage, taken, stage_backward(roots, given or [None] * len(roots), taken))
         edges = [torch.autograd.graph.get_gradient_edge(root) for root in roots]
-        gradients = gradients or [torch.ones_like(root) for root in roots]
-        found, groups = stage_backward_input(edges, gradients, taken, self.modules[stage].parameters())
+        given = given or [torch.ones_like(root) for root in roots]
+        found, groups = stage_backward_input(edges, given, taken, self.modules[stage].parameters())
         self.waiting[stage, microbatch] = groups
         return self.handed_back(stage, taken, found)
 
-    def backward_weight(self, stage, microbatch, _):
+    def backward_weight(self, stage: int, microbatch: int, _: list[Tensor]) -> list[Tensor]:
         waiting = self.waiting.pop((stage, microbatch), None)
         if waiting is None:  # the whole backward is done
             return []
@@ -245,46 +261,109 @@ class Turns:
             stage_backward_weight(self.modules[stage].parameters(), waiting)
         return []
 
-    def handed_back(self, stage, taken, gradients):
+    def handed_back(self, stage: int, taken: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> list[Tensor]:
         """A message for each tensor with a gradient; one without influence has zeros."""
         return [torch.zeros_like(tensor) if gradient is None else gradient
                 for tensor, gradient, (_, _, _, has) in zip(taken, gradients, self.modules[stage].stage.takes) if has]
 
 
 class Recorder:
-    """When each pass of this process began and ended: --profile."""
+    """When each pass of this process began and ended, and each message left: --profile and --kineto. Times are
+    nanoseconds of rank 0's wall clock."""
 
-    def __init__(self, device):
-        self.device, self.spans, self.posted, self.iteration, self.base = device, [], [], 0, 0
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.rank = device, dist.get_rank()
+        self.iteration = 0
+        self.spans: list[tuple[int, str, int, int, int, int]] = []  # iteration, pass, stage, microbatch, start, end
+        self.posted: list[tuple[int, str, int, int, int]] = []
+        self.offset = clock_offset()
+        self.began, self.descheduled = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
-    def now(self):
+    def now(self) -> int:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        return time.monotonic_ns() - self.base
-
-    def begin(self, iteration):
-        """All processes come here together; their clocks start anew."""
-        self.iteration = iteration
-        dist.barrier()
-        if iteration == 0:
-            self.base = time.monotonic_ns()
+        return time.time_ns() - self.offset
 
     @contextlib.contextmanager
-    def span(self, op, stage, microbatch):
+    def step(self, step: int, iteration: int) -> Iterator[None]:
+        """All processes come here together."""
+        self.iteration = iteration
+        dist.barrier()
+        with torch.profiler.record_function(f"step {step}"):
+            yield
+
+    # Names of ranges are what `stagecraft import kineto` finds in a trace of torch's own profiler.
+
+    @contextlib.contextmanager
+    def span(self, op: str, stage: int, microbatch: int) -> Iterator[None]:
+        number = index(self.rank, microbatch, op)
         start = self.now()
-        # The name is what `stagecraft import kineto` and people find in a trace of torch's own profiler.
-        with torch.profiler.record_function(f"{op} stage {stage} microbatch {microbatch}"):
+        with torch.profiler.record_function(f"{op} stage {stage} microbatch {number}"):
             yield
         self.spans.append((self.iteration, op, stage, microbatch, start, self.now()))
 
-    def posts(self, op, stage, microbatch):
+    def posts(self, op: str, stage: int, microbatch: int) -> None:
         self.posted.append((self.iteration, op, stage, microbatch, self.now()))
+        empty = ", empty" if is_empty(op, stage) else ""
+        with torch.profiler.record_function(f"{op} stage {stage} microbatch {index(self.rank, microbatch, op)} to rank "
+                                            f"{peer_of(self.rank, op, stage, microbatch)}{empty}"):
+            pass
+
+    def busy(self) -> str:
+        """What says that this process shared its cores with others, so that times tell more of the machine than of the
+        work; empty: nothing. One that has a core to itself leaves it a few times a second."""
+        cores = len(os.sched_getaffinity(0))
+        threads = torch.get_num_threads() * int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+        if self.device.type == "cpu" and threads > cores:
+            return f"{threads} threads on {cores} cores"
+        times = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - self.descheduled
+        rate = times / max(time.monotonic() - self.began, 0.01)
+        return f"rank {self.rank} was descheduled {rate:.0f} times a second" if rate > 20 else ""
+
+
+def gathered(part: Any) -> list[Any]:
+    """Those of all processes."""
+    parts: list[Any] = [None] * WORLD
+    dist.all_gather_object(parts, part)
+    return parts
+
+
+def clock_offset() -> int:
+    """Nanoseconds that this process's clock is ahead of rank 0's: none on the same machine, otherwise as a message there
+    and back tells, of several the fastest (Cristian 1989)."""
+    machine = os.uname().nodename
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        machine = file.read()
+    machines = gathered(machine)
+    if len(set(machines)) == 1:
+        return 0
+    group: Group = dist.new_group(backend="gloo")
+    rank, offset, found = dist.get_rank(), 0, 0
+    for other in range(1, WORLD):
+        theirs, best = torch.zeros(1, dtype=torch.int64), 2**62
+        for _ in range(16):
+            if rank == 0:
+                sent = time.time_ns()
+                dist.send(theirs, other, group=group)
+                dist.recv(theirs, other, group=group)
+                back = time.time_ns()
+                if back - sent < best:
+                    best, found = back - sent, int(theirs.item()) - (sent + back) // 2
+            elif rank == other:
+                dist.recv(theirs, 0, group=group)
+                dist.send(torch.tensor([time.time_ns()]), 0, group=group)
+        if rank == 0:
+            dist.send(torch.tensor([found]), other, group=group)
+        elif rank == other:
+            dist.recv(theirs, 0, group=group)
+            offset = int(theirs.item())
+    return offset
 
 
 class Trainer:
     """This process's stages, and all that a step needs."""
 
-    def __init__(self, arguments):
+    def __init__(self, arguments: argparse.Namespace) -> None:
         self.rank, self.device = dist.get_rank(), device_of(arguments)
         self.replica = replica_of(self.rank)
         self.replica_groups = {tuple(ranks): dist.new_group(ranks) for ranks in sorted({tuple(r) for r in RANKS})}
@@ -294,13 +373,16 @@ class Trainer:
         self.has_last = len(RANKS) - 1 in self.numbers
         torch.manual_seed(SEED)
         self.keep(named(FACTORY)(), arguments.weights)
-        self.stages, self.turns, self.recorder = [], None, None
+        self.stages: list[Stage] = []
+        self.turns: Turns | None = None
+        self.recorder: Recorder | None = None
+        self.targets: list[Any] = []
         if TURNS:
             self.turns = Turns(self)
         else:
             self.make_stages()
 
-    def keep(self, model, weights):
+    def keep(self, model: nn.Module, weights: str | None) -> None:
         """The stages' parts of the model, with the model's names for them."""
         if weights:
             model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
@@ -312,70 +394,71 @@ class Trainer:
                        [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]}
                       for module in self.modules]
         del model
-        seen, self.optimizers = set(), []
+        seen: set[int] = set()
+        self.optimizers: list[torch.optim.Optimizer | None] = []
         for module, paths in zip(self.modules, self.paths):
             module.to(self.device)
-            weights = [(paths[name], tensor) for name, tensor in module.named_parameters()
-                       if tensor.requires_grad and id(tensor) not in seen]
-            seen.update(id(tensor) for _, tensor in weights)
-            self.optimizers.append(make_optimizer([tensor for _, tensor in weights]) if weights else None)
+            trained = [tensor for tensor in module.parameters() if tensor.requires_grad and id(tensor) not in seen]
+            seen.update(id(tensor) for tensor in trained)
+            self.optimizers.append(make_optimizer(trained) if trained else None)
         self.weights = {paths[name]: tensor for module, paths in zip(self.modules, self.paths)
                         for name, tensor in module.named_parameters() if tensor.requires_grad}
 
-    def make_stages(self):
+    def make_stages(self) -> None:
         pipelines = [list(dict.fromkeys(ranks[r] for ranks in RANKS)) for r in range(REPLICAS)]
         groups = [dist.new_group(pipeline) for pipeline in pipelines]
-        self.stages = [Stage(number, Module(number, module), self.device, groups[self.replica])
+        self.stages = [Stage(number, Module(number, module), self.device, groups[self.replica], self.replica)
                        for number, module in zip(self.numbers, self.modules)]
-        for stage in self.stages:
-            stage.replica = self.replica
         self.schedule = self.make_schedule()
 
-    def make_schedule(self):
-        settings = {"n_microbatches": MICROBATCHES, "loss_fn": self.loss, "scale_grads": False,
-                    "kwargs_chunk_spec": {name: TensorChunkSpec(0) if BATCHED[name] else _Replicate
-                                          for name in self.inputs()}}
+    def make_schedule(self) -> Any:
+        along_samples: Any = TensorChunkSpec(0)  # type: ignore[no-untyped-call]
+        settings: dict[str, Any] = {
+            "n_microbatches": MICROBATCHES, "loss_fn": self.loss, "scale_grads": False,
+            "kwargs_chunk_spec": {name: along_samples if BATCHED[name] else _Replicate for name in self.inputs()}}
         if SCHEDULE.endswith(".csv"):
-            schedule = _PipelineScheduleRuntime(self.stages, **settings)
+            schedule = _PipelineScheduleRuntime(self.stages, **settings)  # type: ignore[no-untyped-call]
             schedule._load_csv(os.path.join(HERE, SCHEDULE))
             return schedule
         kind = get_schedule_class(SCHEDULE)
         return kind(self.stages[0] if issubclass(kind, PipelineScheduleSingle) else self.stages, **settings)
 
-    def loss(self, output, microbatch):
-        """Of a microbatch by its number: torch would split targets that are tensors, and nothing else."""
+    def loss(self, output: Any, microbatch: int | Tensor) -> Tensor:
+        """Of a microbatch by its number (torch would split targets that are tensors, and nothing else): its part of the
+        mean over all, so that gradients are."""
         tensors = output if isinstance(output, tuple) else (output,)
-        return named(LOSS)(stage_modules.result(*tensors), self.targets[int(microbatch)])
+        value: Tensor = named(LOSS)(stage_modules.result(*tensors), self.targets[int(microbatch)])
+        return value / ALL_MICROBATCHES
 
-    def inputs(self):
+    def inputs(self) -> list[str]:
         """Names of the model's inputs that this process's stages read."""
         return [name for name in BATCHED if any(name in module.inputs for module in self.modules)]
 
-    def mine(self, tensor, what, is_batched=True):
+    def mine(self, tensor: Tensor, what: str, is_batched: bool = True) -> Tensor:
         """Of a step's samples, those of this replica's microbatches."""
         if not is_batched:
             return tensor.to(self.device)
         if tensor.shape[0] != BATCH:
             raise SystemExit(f"data gave {what} of {tensor.shape[0]} samples, expected {BATCH}: the plan's batch is "
                              f"{ALL_MICROBATCHES} microbatches of {MICROBATCH}")
-        parts = tensor.split(MICROBATCH)[self.replica::REPLICAS]
+        parts = torch.split(tensor, MICROBATCH)[self.replica::REPLICAS]
         return torch.cat(parts).to(self.device)
 
-    def targets_of(self, target):
+    def targets_of(self, target: Any) -> list[Any]:
         """Of each of this replica's microbatches: a tensor, or a tuple, list or dict of them."""
         leaves, tree = torch.utils._pytree.tree_flatten(target)
-        parts = [self.mine(leaf, "a target").split(MICROBATCH) if isinstance(leaf, torch.Tensor) and leaf.dim()
+        parts = [torch.split(self.mine(leaf, "a target"), MICROBATCH) if isinstance(leaf, torch.Tensor) and leaf.dim()
                  else [leaf] * MICROBATCHES for leaf in leaves]
         return [torch.utils._pytree.tree_unflatten([part[microbatch] for part in parts], tree)
                 for microbatch in range(MICROBATCHES)]
 
-    def train(self, step):
-        """One step; the mean loss on the last stage's processes, else None."""
+    def train(self, step: int) -> float | None:
+        """One step; on the last stage's processes their part of the mean loss, else None."""
         inputs, target = named(DATA)(step, BATCH)
         inputs = dict(zip(BATCHED, tensors_of(inputs), strict=True))
         inputs = {name: self.mine(inputs[name], name, BATCHED[name]) for name in self.inputs()}
-        self.targets = self.targets_of(target) if self.has_last else None
-        losses = [] if self.has_last else None
+        self.targets = self.targets_of(target) if self.has_last else []
+        losses: list[Tensor] | None = [] if self.has_last else None
         if self.turns:
             self.turns.seed = step
             self.turns.step(inputs, losses)
@@ -386,14 +469,11 @@ class Trainer:
             self.schedule.step(**inputs, target=numbers, losses=losses, return_outputs=False)
         self.reduce_gradients()
         self.update()
-        return torch.stack(losses).double().sum().item() / ALL_MICROBATCHES if losses else None
+        return torch.stack(losses).double().sum().item() if losses else None
 
-    def reduce_gradients(self):
-        """Means over microbatches and replicas, sums over the stages that share a weight."""
+    def reduce_gradients(self) -> None:
+        """Sums over replicas, and over the stages that share a weight; `loss` makes them means over microbatches."""
         shared = {path for path, _ in SHARED}
-        for tensor in self.weights.values():
-            if tensor.grad is not None:
-                tensor.grad.div_(ALL_MICROBATCHES)
         for number, paths in zip(self.numbers, self.paths):
             if len(RANKS[number]) > 1:
                 with self.recording("reduce_gradient", number):
@@ -408,28 +488,30 @@ class Trainer:
                 if path in self.weights:
                     all_reduce([self.weights[path]], self.shared_groups[path])
 
-    def update(self):
+    def update(self) -> None:
         for number, optimizer in zip(self.numbers, self.optimizers):
             with self.recording("update", number):
                 if optimizer is not None:
                     optimizer.step()
                     optimizer.zero_grad(set_to_none=True)
 
-    def recording(self, op, number):
+    def recording(self, op: str, number: int) -> Context:
         return self.recorder.span(op, number, MICROBATCHES - 1) if self.recorder else contextlib.nullcontext()
 
-    def record(self, recorder):
+    def record(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        for stage in [*self.stages, *([self.turns] if self.turns else [])]:
+        if self.turns:
+            self.turns.recorder = recorder
+        for stage in self.stages:
             stage.recorder = recorder
 
     # --- Files
 
-    def state(self, number):
-        module, paths = self.modules[number], self.paths[number]
+    def state(self, place: int) -> dict[str, Tensor]:
+        module, paths = self.modules[place], self.paths[place]
         return {paths[name]: tensor for name, tensor in module.state_dict().items() if name in paths}
 
-    def save(self, folder, step):
+    def save(self, folder: str, step: int) -> None:
         """A file per stage, of the first replica; complete when the file `step` names it."""
         os.makedirs(folder, exist_ok=True)
         for place, number in enumerate(self.numbers):
@@ -441,7 +523,7 @@ class Trainer:
         if self.rank == 0:
             write_whole(os.path.join(folder, "step"), f"{step}\n")
 
-    def resume(self, folder):
+    def resume(self, folder: str) -> int:
         """The step after the latest that is complete."""
         with open(os.path.join(folder, "step")) as file:
             step = int(file.read())
@@ -452,23 +534,23 @@ class Trainer:
             with torch.no_grad():
                 for path, tensor in found["weights"].items():
                     own[path].copy_(tensor)
-            if self.optimizers[place] is not None:
-                self.optimizers[place].load_state_dict(found["optimizer"])
+            optimizer = self.optimizers[place]
+            if optimizer is not None:
+                optimizer.load_state_dict(found["optimizer"])
         return step + 1
 
-    def save_weights(self, path):
+    def save_weights(self, path: str) -> None:
         """All of the model, with its own names, for load_state_dict."""
         mine = {}
         for place, number in enumerate(self.numbers):
             if RANKS[number][0] == self.rank:
                 mine.update({name: tensor.cpu() for name, tensor in self.state(place).items()})
-        parts = [None] * WORLD
-        dist.all_gather_object(parts, mine)
+        parts = gathered(mine)
         if self.rank == 0:
             torch.manual_seed(SEED)
             whole = named(FACTORY)().state_dict()
             known = {name: tensor for part in parts for name, tensor in part.items()}
-            first = {}
+            first: dict[Any, list[str]] = {}
             for name, tensor in whole.items():  # a shared weight has several names
                 first.setdefault((tensor.data_ptr(), tensor.shape), []).append(name)
             for names in first.values():
@@ -478,15 +560,16 @@ class Trainer:
             torch.save({name: known.get(name, tensor) for name, tensor in whole.items()}, path)
 
 
-def make_optimizer(weights):
+def make_optimizer(weights: list[Tensor]) -> torch.optim.Optimizer:
     if OPTIMIZER == "adamw":
         return torch.optim.AdamW(weights, lr=RATE)
     if OPTIMIZER == "sgd":
         return torch.optim.SGD(weights, lr=RATE)
-    return named(OPTIMIZER)(weights)
+    made: torch.optim.Optimizer = named(OPTIMIZER)(weights)
+    return made
 
 
-def tensors_of(inputs):
+def tensors_of(inputs: Any) -> list[Tensor]:
     """Of the model's arguments, in order."""
     if KEYWORDS is not None:
         if not isinstance(inputs, dict) or set(inputs) != set(KEYWORDS):
@@ -499,25 +582,25 @@ def tensors_of(inputs):
     return tensors
 
 
-def all_reduce(weights, group):
+def all_reduce(weights: list[Tensor], group: Group) -> None:
     """Sums gradients over processes, in one message; one that is missing counts as zero."""
     if not weights:
         return
     gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-    flat = torch._utils._flatten_dense_tensors(gradients)
+    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
     dist.all_reduce(flat, group=group)
-    for weight, gradient in zip(weights, torch._utils._unflatten_dense_tensors(flat, gradients)):
+    for weight, gradient in zip(weights, torch.split(flat, [weight.numel() for weight in weights])):
         weight.grad = gradient.view_as(weight)
 
 
-def device_of(arguments):
+def device_of(arguments: argparse.Namespace) -> torch.device:
     if arguments.device == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device(arguments.device)
 
 
-def write_whole(path, text):
+def write_whole(path: str, text: str) -> None:
     with open(path + ".part", "w") as file:
         file.write(text)
     os.replace(path + ".part", path)
@@ -525,10 +608,13 @@ def write_whole(path, text):
 
 # --- What happened, as stagecraft compare reads it
 
-def trace_of(records):
-    """A stagecraft-trace/1 of all processes' records (spans, posts). A message lasts from its send until the pass that
+def trace_of(records: list[Any], busy: str) -> dict[str, Any]:
+    """A stagecraft-trace/1 of all processes' records (spans, posts), from the first one's start. A message lasts from its send until the pass that
     needs it can begin, where the receiver waited for it; otherwise as long as others between the same stages, and at
     most until that pass."""
+    zero = min(start for spans, _ in records for _, _, _, _, start, _ in spans)
+    records = [([(*words, start - zero, end - zero) for *words, start, end in spans],
+                [(*words, moment - zero) for *words, moment in posts]) for spans, posts in records]
     begins = {(iteration, op, stage, microbatch, rank): start for rank, (spans, _) in enumerate(records)
               for iteration, op, stage, microbatch, start, _ in spans}
     events, messages = [], []
@@ -538,38 +624,49 @@ def trace_of(records):
             events.append(event(rank, lane, op, stage, index(rank, microbatch, op), iteration, start, end))
         for iteration, op, stage, microbatch, posted in posts:
             other = stage + 1 if op == "send_activation" else stage - 1
-            peer = RANKS[other][replica_of(rank) if not TURNS else microbatch % len(RANKS[other])]
+            peer = peer_of(rank, op, stage, microbatch)
             needed = next(begins[key] for key in
                           [(iteration, name, other, microbatch, peer) for name in
                            (("forward",) if op == "send_activation" else ("backward", "backward_input", "backward_weight"))]
                           if key in begins)
             free = max([end for _, _, _, _, _, end in records[peer][0] if end <= needed], default=0)
             messages.append((iteration, op, stage, other, microbatch, rank, peer, posted, needed, free <= posted))
-    usual = {}
+    usual: dict[tuple[str, int], list[int]] = {}
     for _, op, stage, _, _, _, _, posted, needed, waited in messages:
         if waited:
             usual.setdefault((op, stage), []).append(needed - posted)
     for iteration, op, stage, other, microbatch, rank, peer, posted, needed, waited in messages:
         known = sorted(usual.get((op, stage), [0]))
         end = needed if waited else min(needed, posted + known[len(known) // 2])
-        is_empty = op == "send_gradient" and not any(it[3] for it in stage_modules.STAGES[stage].takes)
-        end = posted if is_empty else max(end, posted)
+        end = posted if is_empty(op, stage) else max(end, posted)
         number = index(rank, microbatch, op)
         events.append(event(rank, 1, op, stage, number, iteration, posted, end, peer))
         events.append(event(peer, 2, op.replace("send", "receive"), other, number, iteration, posted, end, rank))
     events.sort(key=lambda e: (e["pid"], e["args"]["start_ns"], e["tid"]))
+    about = {"kind": "measured"} | ({"busy": busy} if busy else {})
     return {"displayTimeUnit": "ms",
             "otherData": {"format": "stagecraft-trace/1", "devices": WORLD, "stages": len(RANKS),
-                          "microbatches": MICROBATCHES if SPLIT else ALL_MICROBATCHES, "memory": 0, "about": {"kind": "measured"}},
+                          "microbatches": MICROBATCHES if SPLIT else ALL_MICROBATCHES, "memory": 0, "about": about},
             "traceEvents": events}
 
 
-def replica_of(rank):
+def peer_of(rank: int, op: str, stage: int, microbatch: int) -> int:
+    """The process that a message goes to."""
+    other = RANKS[stage + 1 if op == "send_activation" else stage - 1]
+    return other[microbatch % len(other) if TURNS else replica_of(rank)]
+
+
+def is_empty(op: str, stage: int) -> bool:
+    """Plans have a message also where no weight before the cut is trained."""
+    return op == "send_gradient" and not any(it[3] for it in stage_modules.STAGES[stage].takes)
+
+
+def replica_of(rank: int) -> int:
     """The pipeline that a process belongs to."""
     return 0 if TURNS else next(r for r in range(REPLICAS) for ranks in RANKS if ranks[r] == rank)
 
 
-def index(rank, microbatch, op):
+def index(rank: int, microbatch: int, op: str) -> int:
     """A replica's microbatch, counted over all of the step; of what a step does once, the last."""
     if SPLIT:
         return microbatch
@@ -583,7 +680,8 @@ LETTERS = {"forward": "F", "backward": "B", "backward_input": "I", "backward_wei
            "send_gradient": "SB", "receive_gradient": "RB"}
 
 
-def event(rank, lane, op, stage, microbatch, iteration, start, end, peer=None):
+def event(rank: int, lane: int, op: str, stage: int, microbatch: int, iteration: int, start: int, end: int,
+          peer: int | None = None) -> dict[str, Any]:
     what = {"op": op, "stage": stage, "microbatch": microbatch, "iteration": iteration}
     if peer is not None:
         what["peer"] = peer
@@ -592,7 +690,7 @@ def event(rank, lane, op, stage, microbatch, iteration, start, end, peer=None):
             "args": what | {"start_ns": start, "duration_ns": end - start}}
 
 
-def arguments_of(argv):
+def arguments_of(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=10, help="how many (10)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (cpu)")
@@ -613,7 +711,7 @@ def arguments_of(argv):
     return arguments
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> None:
     arguments = arguments_of(argv)
     if int(os.environ.get("WORLD_SIZE", 0)) != WORLD:
         raise SystemExit(f"expected {WORLD} processes, found {os.environ.get('WORLD_SIZE', 'none')}: "
@@ -629,36 +727,40 @@ def main(argv=None):
         dist.destroy_process_group()
 
 
-def run(trainer, arguments):
+def run(trainer: Trainer, arguments: argparse.Namespace) -> None:
     first = trainer.resume(arguments.resume) if arguments.resume else 0
-    recorder = Recorder(trainer.device)
+    recorder = None
     profiler = torch.profiler.profile() if arguments.kineto else None
     losses, times = [], []
     with contextlib.ExitStack() as stack:
         for step in range(first, first + arguments.steps):
-            if (arguments.profile or profiler) and step > first:
-                trainer.record(recorder)  # of which the profiler has its ranges' names
-                recorder.begin(step - first - 1)
-            if profiler and step == first + 1:
-                stack.enter_context(profiler)
-            start = time.perf_counter()
-            loss = mean_of_replicas(trainer.train(step), trainer)
+            if (arguments.profile or profiler) and step == first + 1:
+                recorder = Recorder(trainer.device)
+                trainer.record(recorder)
+                if profiler:
+                    stack.enter_context(profiler)
+            with recorder.step(step, step - first - 1) if recorder else contextlib.nullcontext():
+                start = time.perf_counter()
+                loss = mean_of_replicas(trainer.train(step), trainer)
             times.append(time.perf_counter() - start)
             losses.append(loss)
             if trainer.rank == 0:
                 print(f"step {step}: loss {loss:.6f}, {times[-1] * 1e3:.1f} ms", flush=True)
             if arguments.checkpoint and ((step + 1) % arguments.every == 0 or step + 1 == first + arguments.steps):
                 trainer.save(arguments.checkpoint, step)
+        if profiler and recorder:
+            profiler.add_metadata_json("stagecraft", json.dumps(
+                {"clock_offset_ns": recorder.offset, "busy": recorder.busy()}))
     if profiler:
         os.makedirs(arguments.kineto, exist_ok=True)
         profiler.export_chrome_trace(os.path.join(arguments.kineto, f"rank{trainer.rank}.json"))
     if arguments.save_weights:
         trainer.save_weights(arguments.save_weights)
-    if arguments.profile:
-        records = [None] * WORLD
-        dist.all_gather_object(records, (recorder.spans, recorder.posted))
+    if arguments.profile and recorder:
+        parts = gathered((recorder.spans, recorder.posted, recorder.busy()))
         if trainer.rank == 0:
-            write_whole(arguments.profile, json.dumps(trace_of(records)))
+            busy = next((words for _, _, words in parts if words), "")
+            write_whole(arguments.profile, json.dumps(trace_of([(spans, posts) for spans, posts, _ in parts], busy)))
     if trainer.rank == 0:
         if arguments.losses:
             write_whole(arguments.losses, json.dumps(losses))
@@ -666,7 +768,7 @@ def run(trainer, arguments):
         print(f"median step {middle * 1e3:.1f} ms" + (f", predicted {PREDICTED}" if PREDICTED else ""))
 
 
-def mean_of_replicas(loss, trainer):
+def mean_of_replicas(loss: float | None, trainer: Trainer) -> float:
     """The same on all processes."""
     total = torch.tensor([0.0 if loss is None else loss], dtype=torch.float64, device=trainer.device)
     dist.all_reduce(total)
