@@ -408,6 +408,37 @@ class Profiles(unittest.TestCase):
             ours = sum(layer.saved + layer.output - layer.output_freed for layer in numbers.bytes)
             self.assertLess(abs(ours / numbers.whole_saved - 1), 0.1, name)
 
+    def test_gradients_add_up_while_layers_are_measured(self):
+        class Counted(nn.Linear):
+            added = 0
+
+        model = nn.Sequential(Counted(4, 4), nn.ReLU(), Counted(4, 4))
+        for module in (model[0], model[2]):
+            module.weight.register_hook(lambda _, module=module: setattr(
+                module, "added", module.added + (module.weight.grad is not None)))
+        profile(model, torch.ones(2, 4), depth="leaf", repeats=1, warmup=1)
+        self.assertGreater(model[0].added, 2)
+        self.assertTrue(all(p.grad is None for p in model.parameters()))
+
+    def test_processes_that_work_meanwhile(self):
+        measured = profile(models.lists(), models.list_inputs, microbatches=[2, 1], repeats=1, warmup=0, processes=2)
+        self.assertIn("of each of 2 processes", measured.data["source"])
+        link = measured.data["hand_over"]
+        self.assertGreater(int(link["latency"].removesuffix("ns")), 1000)
+        self.assertGreater(float(link["point_to_point"].removesuffix("GB/s")), 0.001)
+
+        class Local(nn.Sequential):
+            pass
+
+        def refused(words, model, **settings):
+            with self.assertRaises(ModelError) as caught:
+                profile(model, torch.ones(2, 4), processes=2, repeats=1, warmup=0, **settings)
+            self.assertIn(words, str(caught.exception))
+        refused("cannot be given to other processes", Local(nn.Linear(4, 4), nn.ReLU()))
+        refused("in one process", nn.Sequential(nn.Linear(4, 4), nn.ReLU()).to("meta"), device="cpu")
+        Local.__module__ = "__main__"
+        refused("cannot import it", Local(nn.Linear(4, 4), nn.ReLU()))
+
     def test_a_model_without_memory_is_measured_layer_by_layer(self):
         with torch.device("meta"):
             model = models.Unet()
@@ -420,7 +451,7 @@ class Commands(unittest.TestCase):
     def test_exit_codes(self):
         self.assertEqual(main(["profile", "models", "-o", "x"]), 2)
         self.assertEqual(main(["profile", "models:lists", "-o", "x", "--microbatches", "0"]), 2)
-        for options in (["--repeats", "0"], ["--threads", "0"], ["--layers", "first", "--depth", "1"], ["--microbatches", "1,1"]):
+        for options in (["--repeats", "0"], ["--threads", "0"], ["--processes", "0"], ["--layers", "first", "--depth", "1"], ["--microbatches", "1,1"]):
             self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", *options]), 2, options)
         for options in (["--device", "gpu"], ["--device", "cuda:99"], ["-o", "/nowhere/x"], ["--layers", "no"]):
             self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", *options]), 3, options)

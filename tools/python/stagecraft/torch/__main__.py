@@ -71,6 +71,8 @@ def parser_of() -> argparse.ArgumentParser:
     one.add_argument("--warmup", type=int, default=2, help="sweeps before (2)")
     one.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw", help="whose update is measured (adamw)")
     one.add_argument("--threads", type=int, help="CPU threads of an operation (PyTorch's default)")
+    one.add_argument("--processes", type=int, default=1, help="that work at once, as when they train: on the CPU, whose "
+                     "memory they share (1)")
     one.add_argument("--name", default="", help="of the model (its class)")
     one.add_argument("--sequence", type=int, default=0, help="tokens of a sample, where samples are sequences")
     two = verbs.add_parser("export", help="write a plan as a program", description="Writes a plan as a program: "
@@ -96,7 +98,7 @@ def positive(words: str) -> list[int]:
 
 def refuse_options(arguments: argparse.Namespace) -> None:
     """Numbers that are none, and options of which one would be ignored."""
-    for option, least in (("repeats", 1), ("warmup", 0), ("threads", 1), ("sequence", 0)):
+    for option, least in (("repeats", 1), ("warmup", 0), ("threads", 1), ("sequence", 0), ("processes", 1)):
         number = getattr(arguments, option, None)
         if number is not None and number < least:
             raise UsageError(f"--{option}: expected {least} or more, found {number}")
@@ -127,7 +129,8 @@ def run_profile(arguments: argparse.Namespace) -> None:
     made = profile(make_model(arguments.factory), named(inputs)[1], microbatches=sizes,
                    depth=depth_of(arguments.depth or "auto"), layers=names_of(arguments.layers), split=names_of(arguments.split),
                    device=arguments.device, repeats=arguments.repeats, warmup=arguments.warmup,
-                   optimizer=arguments.optimizer, name=arguments.name, sequence=arguments.sequence)
+                   optimizer=arguments.optimizer, name=arguments.name, sequence=arguments.sequence,
+                   processes=arguments.processes)
     made.save(arguments.output)
     print(made.summary())
 

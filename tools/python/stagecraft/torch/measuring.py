@@ -2,8 +2,8 @@
 
 A sweep runs every layer forward in order and then backward in reverse, as a training step does, so that
 caches and the allocator are in the state in which training finds them; each layer's autograd graph is its
-own, with leaves as inputs. Sweeps take turns: one has the fused backward, the next one the backward that
-torch.distributed.pipelining splits (stage_backward_input, stage_backward_weight).
+own, with leaves as inputs. Weights' gradients add up, as those of a step's microbatches do. Sweeps take turns: one has the fused
+backward, the next one the backward that torch.distributed.pipelining splits (stage_backward_input, stage_backward_weight).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import resource
 import statistics
 import time
 from typing import Any, Callable, Iterator
@@ -53,7 +54,8 @@ class Measured:
     whole_forward: list[float]  #: of the model as it is, to be held against the sum of the layers
     whole_backward: list[float]
     whole_saved: int
-    load: float  #: other work on this machine: processes that wanted to run, per processor
+    load: float  #: of this machine before: processes that wanted to run, per processor
+    descheduled: float = 0.0  #: times a second that this process had to leave its processor to another while it was measured
 
 
 class Clock:
@@ -220,7 +222,6 @@ def sweep(sweeper: Sweeper, times: list[LayerTimes], waiting: list[int], is_spli
             times[number].backward.append(first + second)
     for number, optimizer in enumerate(optimizers):
         times[number].update.append(update(sweeper, optimizer))
-    sweeper.graph.model.zero_grad(set_to_none=True)
 
 
 def update(sweeper: Sweeper, optimizer: torch.optim.Optimizer | None) -> float:
@@ -309,7 +310,6 @@ def whole(sweeper: Sweeper, example: Any, measured: Measured) -> None:
     outputs = [tensor for tensor in tensors_in(result) if tensor.requires_grad]
     torch.autograd.backward(outputs, [torch.ones_like(tensor) for tensor in outputs])
     end = clock.now()
-    model.zero_grad(set_to_none=True)
     if kept:
         measured.whole_saved = sum(kept.values())
         return
@@ -347,6 +347,21 @@ def load_of_machine() -> float:
     return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
+class Watch:
+    """Whether this process had its processors to itself: then it leaves them a few times a second, to the kernel's own
+    work; if it shares one, some hundred times."""
+
+    def __init__(self) -> None:
+        self.start, self.times = time.monotonic(), self.now()
+
+    @staticmethod
+    def now() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+    def descheduled(self) -> float:
+        return (self.now() - self.times) / max(time.monotonic() - self.start, 0.01)
+
+
 def state_bytes(optimizer: torch.optim.Optimizer | None) -> int:
     if optimizer is None:
         return 0
@@ -363,13 +378,11 @@ OPTIMIZERS: dict[str, Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer
 def measure(graph: Graph, example: Any, device: torch.device, repeats: int, warmup: int, optimizer: str,
             progress: Callable[[], None]) -> Measured:
     """Times and memory of the graph's layers. The model and the example's tensors are on the device."""
-    args, kwargs = bind(graph.model, example)
-    inputs = [tensor.to(device) for _, _, argument in input_names(graph.model, args, kwargs)
-              for tensor in tensors_in(argument)]
-    sweeper = Sweeper(graph, inputs, device)
+    sweeper = Sweeper(graph, input_tensors(graph, example, device), device)
     measured = nothing_measured(graph)
     waiting = [0] * len(graph.layers)
     optimizers = [optimizer_of(graph, layer, optimizer) for layer in graph.layers]
+    watch = Watch()
     with unchanged(graph.model), torch.enable_grad():
         graph.model.zero_grad(set_to_none=True)
         memory(sweeper, measured.bytes)
@@ -384,9 +397,33 @@ def measure(graph: Graph, example: Any, device: torch.device, repeats: int, warm
                 sweep(sweeper, measured.times, waiting, is_split, optimizers)
                 progress()
             whole(sweeper, example, measured)
+        graph.model.zero_grad(set_to_none=True)
+    measured.descheduled = watch.descheduled()
     for number, layer in enumerate(graph.layers):
         finish(sweeper, layer, measured.times[number], measured.bytes[number], waiting[number], optimizers[number])
     return measured
+
+
+def input_tensors(graph: Graph, example: Any, device: torch.device) -> list[torch.Tensor]:
+    args, kwargs = bind(graph.model, example)
+    return [tensor.to(device) for _, _, argument in input_names(graph.model, args, kwargs)
+            for tensor in tensors_in(argument)]
+
+
+def sweep_until(graph: Graph, example: Any, optimizer: str, ready: Callable[[], None], ends: Callable[[], bool]) -> None:
+    """The same sweeps on the CPU, beside a process that is measured. Calls `ready` after the first two."""
+    cpu = torch.device("cpu")
+    sweeper = Sweeper(graph, input_tensors(graph, example, cpu), cpu)
+    optimizers = [optimizer_of(graph, layer, optimizer) for layer in graph.layers]
+    graph.model.zero_grad(set_to_none=True)
+    is_first = True
+    with unchanged(graph.model), torch.enable_grad():
+        while is_first or not ends():
+            for is_split in (False, True):
+                sweep(sweeper, nothing_measured(graph).times, [0] * len(graph.layers), is_split, optimizers)
+            if is_first:
+                ready()
+            is_first = False
 
 
 def nothing_measured(graph: Graph) -> Measured:
@@ -413,6 +450,7 @@ def measure_apart(graph: Graph, device: torch.device, repeats: int, warmup: int,
     """The same, with the weights of one layer on the device at a time, and inputs made up: for a model that does not
     fit there, or has no memory (device "meta")."""
     measured = nothing_measured(graph)
+    watch = Watch()
     needed: set[Read] = set()
     for number, layer in enumerate(graph.layers):
         inputs = [made_up(graph, (graph.recording.nodes[index].writes[0], index), device)
@@ -426,6 +464,7 @@ def measure_apart(graph: Graph, device: torch.device, repeats: int, warmup: int,
         measured.bytes[number].output_freed = sum(size for give, size in sizes.items() if give not in needed)
     for _ in range(2 * (warmup + repeats)):
         progress()
+    measured.descheduled = watch.descheduled()
     return measured
 
 
@@ -452,8 +491,6 @@ def measure_layer(sweeper: Sweeper, number: int, measured: Measured, needed: set
             gradients = {give: torch.ones_like(tensor) for give, tensor in gives.items() if tensor.requires_grad}
             first, second, bytes_waiting = backward(sweeper, layer, leaves, gives, gradients, is_split)
             step = update(sweeper, made)
-            for weight in parameter_tensors(graph, layer):
-                weight.grad = None
             waiting = max(waiting, bytes_waiting)
             if counts:
                 times.forward.append(seconds)

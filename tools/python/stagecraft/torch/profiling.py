@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import platform
@@ -11,6 +12,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 import torch
 
+from .companions import HandOver, Work, companions, measure_messages
 from .errors import ModelError
 from .layers import Graph, trace
 from .measuring import LayerTimes, Measured, measure, measure_apart
@@ -18,6 +20,8 @@ from .recording import attribute, tensors_in
 from .user_code import last_line
 
 PRECISIONS = {torch.float64: "fp64", torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+MOST_DESCHEDULED = 20  #: times a second, of a process that has its processors to itself
 
 
 @dataclasses.dataclass
@@ -44,9 +48,9 @@ class Profile:
             sums = sum_of_layers(measured)
             lines.append(f"microbatch {microbatch}: forward {sums[0] * 1e3:.2f} ms, backward {sums[1] * 1e3:.2f} ms, "
                          f"saved {saved_sum(measured) / 2**20:.1f} MiB" + compared(measured))
-            if measured.load > 0.5:
-                lines.append(f"  this machine was busy: {measured.load:.1f} processes per processor wanted to run, so "
-                             "times are too long and spread")
+            if measured.descheduled > MOST_DESCHEDULED:
+                lines.append(f"  this machine was busy: the process had to leave its processor {measured.descheduled:.0f} times a "
+                             "second, so times are too long and spread")
         return "\n".join(lines)
 
 
@@ -82,7 +86,8 @@ def compared(measured: Measured) -> str:
 def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], *,
             microbatches: Sequence[int] = (), depth: int | str = "auto", layers: Sequence[str] = (),
             split: Sequence[str] = (), device: str | torch.device | None = None, repeats: int = 5, warmup: int = 2,
-            optimizer: str = "adamw", name: str = "", sequence: int = 0, progress: bool | None = None) -> Profile:
+            optimizer: str = "adamw", name: str = "", sequence: int = 0, processes: int = 1,
+            progress: bool | None = None) -> Profile:
     """Measures the model's layers.
 
     `example_inputs` are the arguments of one forward: a tensor, a tuple, or a dict of named ones; or a function
@@ -90,7 +95,8 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
     first dimension (default: the size that the example has). `depth`, `layers` and `split` choose layers: see
     stagecraft.torch.layers. The model is measured in the mode (train, eval) and with the weights it has; both are
     afterwards what they were. A model on the "meta" device is measured layer by layer, with weights made up: so is
-    one that does not fit on a GPU.
+    one that does not fit on a GPU. Of several `processes` of one machine's CPU the others do the same meanwhile, as
+    they will when they train; and a message from one to the other is measured, too.
 
     Throws ModelError for a model that cannot be cut.
     """
@@ -103,23 +109,29 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
                                             else example_inputs)]
     if any(size < 1 for size in sizes) or len(set(sizes)) != len(sizes):
         raise ModelError(f"expected different microbatches of 1 sample or more, found {sizes}")
+    refuse_processes(processes, model, place)
     bar = Bar(len(sizes) * (warmup + repeats) * 2, sys.stderr.isatty() if progress is None else progress)
     home = device_of(model)
     is_apart = home.type == "meta" or not fits(model, place)
     first: Graph | None = None
     measured: dict[int, Measured] = {}
-    try:
+    examples = {size: inputs_of(example_inputs, size) for size in sizes}
+    with contextlib.ExitStack() as stack:
+        others = stack.enter_context(companions(processes - 1, Work(model, examples, (depth, layers, split), optimizer)))
+        if home.type != "meta":
+            stack.callback(model.to, home)
         for size in sizes:
             if not is_apart:
                 model.to(place)
             example = torch.utils._pytree.tree_map_only(
-                torch.Tensor, lambda tensor: tensor.to(home if is_apart else place), inputs_of(example_inputs, size))
+                torch.Tensor, lambda tensor: tensor.to(home if is_apart else place), examples[size])
             graph = trace(model, example, depth, layers, split)
             if first is not None and [layer.name for layer in graph.layers] != [layer.name for layer in first.layers]:
                 raise ModelError(f"{type(model).__name__} has other layers with {size} samples than with {sizes[0]}; "
                                  "its forward must do the same for each microbatch")
             first = first or graph
             bar.say(f"microbatch {size}")
+            others.begin(size)
             try:
                 measured[size] = measure_apart(graph, place, repeats, warmup, optimizer, bar.step) if is_apart else \
                     measure(graph, example, place, repeats, warmup, optimizer, bar.step)
@@ -131,15 +143,32 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
                 model.to(home).zero_grad(set_to_none=True)
                 torch.cuda.empty_cache()
                 measured[size] = measure_apart(graph, place, repeats, warmup, optimizer, bar.step)
-    finally:
-        if home.type != "meta":
-            model.to(home)
+            others.require_all()
     bar.end()
     assert first is not None
-    data = {"format": "stagecraft-profile/1", "source": source_words(place, measured, repeats, warmup),
-            "model": model_data(first, name or type(model).__name__, sizes[0], sequence),
-            "entries": [entry_data(first, measured[size], size, place, sequence) for size in sizes]}
+    data: dict[str, Any] = {"format": "stagecraft-profile/1", "source": source_words(place, measured, repeats, warmup, processes)}
+    if processes > 1:
+        outputs = [layer.output for numbers in measured.values() for layer in numbers.bytes]
+        data["hand_over"] = hand_over_data(measure_messages(round(statistics.median(outputs))))
+    data |= {"model": model_data(first, name or type(model).__name__, sizes[0], sequence),
+             "entries": [entry_data(first, measured[size], size, place, sequence) for size in sizes]}
     return Profile(data, first, measured)
+
+
+def refuse_processes(processes: int, model: torch.nn.Module, place: torch.device) -> None:
+    if processes < 1:
+        raise ModelError(f"expected 1 process or more, found {processes}")
+    if processes == 1:
+        return
+    if place.type != "cpu":
+        raise ModelError(f"{processes} processes at once are for the CPU, which they share; each GPU has one to itself")
+    if device_of(model).type == "meta":
+        raise ModelError('a model on the device "meta" is measured layer by layer, in one process')
+
+
+def hand_over_data(found: HandOver) -> dict[str, Any]:
+    """As a profile's link is written."""
+    return {"latency": f"{found.latency * 1e9:.0f}ns", "point_to_point": f"{found.bandwidth / 1e9:.3f}GB/s"}
 
 
 def place_of(model: torch.nn.Module, device: str | torch.device | None) -> torch.device:
@@ -195,17 +224,18 @@ def inputs_of(example: Any, size: int) -> Any:
     return torch.utils._pytree.tree_map_only(torch.Tensor, sized, example)
 
 
-def source_words(device: torch.device, measured: Mapping[int, Measured], repeats: int, warmup: int) -> str:
+def source_words(device: torch.device, measured: Mapping[int, Measured], repeats: int, warmup: int, processes: int) -> str:
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else \
-        f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+        f"{platform.machine()} CPU, {torch.get_num_threads()} threads" + (f" of each of {processes} processes" if processes > 1
+                                                                          else "")
     words = [f"measured with PyTorch {torch.__version__} on {where}: medians of {repeats} after {warmup}"]
     for size, numbers in measured.items():
         if numbers.whole_forward:
             forward, backward = sum_of_layers(numbers)
             whole_time = median(numbers.whole_forward) + median(numbers.whole_backward)
             words.append(f"microbatch {size}: the layers' sum is {(forward + backward) / whole_time:.2f} of the whole "
-                         f"model's time, {saved_sum(numbers) / max(numbers.whole_saved, 1):.2f} of what it saves; load "
-                         f"{numbers.load:.1f} per processor")
+                         f"model's time, {saved_sum(numbers) / max(numbers.whole_saved, 1):.2f} of what it saves; load before "
+                         f"{numbers.load:.1f} per processor, descheduled {numbers.descheduled:.0f} times a second")
     return "; ".join(words)
 
 
