@@ -182,8 +182,10 @@ for path in sys.argv[1:]:
     train = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(train)
     print(path, flush=True)
+    # PyTorch's own profiler records the first one.
+    recorded = ["--kineto", path + "/kineto"] if path == sys.argv[1] else []
     train.main(["--steps", "{STEPS}", "--losses", path + "/losses.json", "--save-weights", path + "/weights.pt",
-                "--profile", path + "/trace.json"])
+                "--profile", path + "/trace.json", *recorded])
     sys.path.remove(path)
 dist.destroy_process_group()
 '''
@@ -208,6 +210,40 @@ def killed_rank_ends_the_run(path):
         return "a killed rank leaves the others waiting"
     print(f"{'ok' if run.returncode else 'NO'}  a killed rank ends the run", flush=True)
     return None if run.returncode else "a killed rank ends the run as if nothing had happened"
+
+
+def passes_of(path):
+    """Start and length of each pass, in ns from the first one's start."""
+    with open(path) as file:
+        events = [event["args"] | {"rank": event["pid"]} for event in json.load(file)["traceEvents"]
+                  if event.get("cat") in ("compute", "collective")]
+    zero = min(event["start_ns"] for event in events)
+    return {tuple(event[word] for word in ("rank", "op", "stage", "microbatch", "iteration")):
+            (event["start_ns"] - zero, event["duration_ns"]) for event in events}
+
+
+def recorded_by_torch(program, plan, path):
+    """Of a program that PyTorch's profiler recorded, too: its timeline must be the one that the program wrote itself, and
+    calibrate must come closer to it."""
+    folder, imported, answers = os.path.join(path, "kineto"), os.path.join(path, "imported.json"), []
+    for words in (["import", "kineto", folder, "-o", imported], ["compare", plan, folder],
+                  ["calibrate", plan, folder, "-o", os.path.join(path, "fitted.json"), "--plan",
+                   os.path.join(path, "fitted.plan.json")]):
+        answer = subprocess.run([program, *words, "--json"], capture_output=True, text=True)
+        if answer.returncode:
+            return f"stagecraft {' '.join(words)}: {answer.stdout}{answer.stderr}"
+        answers.append(json.loads(answer.stdout)["result"])
+    ours, theirs = passes_of(os.path.join(path, "trace.json")), passes_of(imported)
+    if set(ours) != set(theirs):
+        return f"{folder} has other passes than the program's own trace: {sorted(set(ours) ^ set(theirs))[:4]}"
+    far = [statistics.median(abs(ours[key][place] - theirs[key][place]) for key in ours) for place in (0, 1)]
+    fitted = answers[2]
+    good = max(far) < 2e6 and abs(fitted["second"]["error"]) < max(0.2, abs(fitted["first"]["error"]))
+    words = (f"recorded by torch's profiler: {answers[0]['steps']} steps, starts and lengths of passes {far[0] / 1e6:.2f} and "
+             f"{far[1] / 1e6:.2f} ms apart; step {fitted['measured_ns'] / 1e6:.1f} ms, predicted {fitted['first']['error']:+.0%}, "
+             f"after calibrate {fitted['second']['error']:+.0%}")
+    print(f"{'ok' if good else 'NO'}  {words}", flush=True)
+    return None if good else words
 
 
 def judge(program, folder, number, case):
@@ -279,6 +315,8 @@ def main(program, *names):
         two = next((paths[0] for processes, paths in programs.items() if processes == 2), None)
         if two:
             faults.append(killed_rank_ends_the_run(two))
+        for paths in programs.values():
+            faults.append(recorded_by_torch(program, f"{paths[0]}.plan.json", paths[0]))
         for number, case in written:
             faults.append(judge(program, folder, number, case))
     faults = [fault for fault in faults if fault]
