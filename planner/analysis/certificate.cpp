@@ -273,8 +273,10 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
            " are bounded by their work alone, which nobody verifies");
     }
     if (plan.search && plan.search->strategy == "exact" && plan.search->lower_bound > Duration{0}) {
-      fail("the plan carries no proof: its degrees were pinned (--pp, --dp or --mbs), for which a ",
-           "plan's file has no words; its bound is among such plans only");
+      fail(
+          "the plan carries no proof: its file does not say what was asked, as where schedules "
+          "were ",
+          "allowed that are bounded by their work alone; plan again without those");
     }
     fail("the plan carries no proof: ",
          plan.search ? concat("strategy ", plan.search->strategy, " found it and bounds nothing")

@@ -106,30 +106,53 @@ std::string_view to_string(ObjectiveKind kind);
 /// Throws Error (usage) with the known names.
 ObjectiveKind read_objective_kind(std::string_view name);
 
-/// What was asked, as far as the plan does not say it: with it anybody can verify the bound. The
-/// members are those of `Problem`.
-struct Question {
-  std::vector<std::int64_t> microbatches;
-  bool microbatch_per_copy = false;  ///< of a pipeline, too
-  std::vector<ScheduleChoice> schedules;
-  std::vector<int> tensor_parallel{1};
-  std::vector<Recompute> recompute;
+/// Degrees that all stages of a plan must have alike.
+struct PinnedDegrees {
+  std::optional<int> pipeline;       ///< pipeline devices
+  std::optional<int> replicas;       ///< of each stage
+  bool samples_per_replica = false;  ///< microbatch sizes are of each replica, and no others
+  bool any() const { return pipeline || replicas || samples_per_replica; }
+  bool operator==(const PinnedDegrees&) const = default;
+};
+
+/// Which plans a search may choose: what a problem and the question in a plan's file have in
+/// common.
+struct Constraints {
+  std::vector<std::int64_t> microbatches;  ///< sizes to try, each dividing the global batch
+  /// Sizes are per pipeline replica. The plan's microbatch is their sum, so it need not be listed:
+  /// 24 replicas of 1 sample make 24.
+  bool microbatch_per_copy = false;
+  std::vector<ScheduleChoice> schedules;  ///< to try
+  std::vector<int> tensor_parallel{1};    ///< degrees to try; stages may have their own
+  std::vector<Recompute> recompute{Recompute::none, Recompute::full};  ///< allowed per stage
+  /// What each layer of a stage that does not recompute as a whole may do by itself; empty:
+  /// nothing.
   std::vector<Recomputed> recompute_layers;
-  /// Of these, what all stages do alike; empty: each stage what it likes of the above.
-  std::vector<RecomputeEverywhere> recompute_everywhere = {};
-  std::string target = {};  ///< the framework that plans are for, "megatron@0.19.2"; empty: any
+  /// Of these, what all stages do alike; `recompute` and `recompute_layers` say nothing then.
+  /// Empty: each stage what it likes. More than one are searched one after another
+  /// (planner/search/recompute_search.hpp).
+  std::vector<RecomputeEverywhere> recompute_everywhere;
+  std::optional<int> devices;  ///< use the first so many of the cluster; default all
+  std::optional<int> max_stages;
+  std::vector<int> excluded;      ///< devices of the cluster that no plan may use, ascending
+  int min_layers_per_stage = 1;   ///< 0: stages between the first and the last one may be empty
+  bool straight = false;          ///< no replication
+  bool use_fewer_devices = true;  ///< a plan on fewer devices is a candidate too
+  PinnedDegrees pinned;
+  std::vector<FixedStage> fixed;
+  ObjectiveKind objective = ObjectiveKind::step;
+  bool operator==(const Constraints&) const = default;
+};
+
+/// What was asked, as far as the plan does not say it: with it anybody can verify the bound.
+struct Question : Constraints {
+  std::string target;  ///< the framework that plans are for, "megatron@0.19.2"; empty: any
   /// Bytes that may be used of each of the cluster's device kinds; nothing: unlimited.
   std::vector<std::optional<Bytes>> memory;
-  std::optional<int> devices, max_stages;
-  std::vector<int> excluded;
-  int min_layers_per_stage = 1;
-  bool straight = false, use_fewer_devices = true;
   /// With tensor parallelism.
   bool sequence_parallel = false;
   /// Context, expert and expert-tensor degrees; empty: the plan's own, which were given.
   std::vector<Parallelism> parallelism;
-  std::vector<FixedStage> fixed;
-  ObjectiveKind objective = ObjectiveKind::step;
   bool operator==(const Question&) const = default;
 };
 

@@ -14,6 +14,10 @@
 //     "devices": 8, "max_stages": 4,      where they are limited
 //     "excluded": [3],                    devices that no plan may use, where there are any
 //     "min_layers_per_stage": 1, "straight": false, "use_fewer_devices": true,
+//     "pinned": {"pipeline": 4,           degrees that all stages have alike, where they were
+//     given:
+//                "replicas": 2,           pipeline devices, replicas of each stage, and whether
+//                "samples_per_replica": true},    `microbatches` are of each replica
 //     "fixed": [{"stage": 0, "layers": [0, 4]}]
 //   }
 
@@ -69,9 +73,21 @@ FixedStage read_fixed(const Json& json) {
           .layers = {layers[0].small_integer(0, INT_MAX), layers[1].small_integer(0, INT_MAX)}};
 }
 
-}  // namespace
+PinnedDegrees read_pinned(const Json& json) {
+  json.allow_only({"pipeline", "replicas", "samples_per_replica"});
+  const bool samples = json.contains("samples_per_replica");
+  return {.pipeline = read_limit(json, "pipeline"),
+          .replicas = read_limit(json, "replicas"),
+          .samples_per_replica = samples && json["samples_per_replica"].boolean()};
+}
 
-namespace {
+Value pinned_value(const PinnedDegrees& pinned) {
+  Value value = Value::object();
+  if (pinned.pipeline) value["pipeline"] = *pinned.pipeline;
+  if (pinned.replicas) value["replicas"] = *pinned.replicas;
+  if (pinned.samples_per_replica) value["samples_per_replica"] = true;
+  return value;
+}
 
 Recomputed read_layer_choice(std::string_view word) {
   return read_known("recomputation of layers", word, {Recomputed::selective, Recomputed::full});
@@ -80,11 +96,26 @@ Recomputed read_layer_choice(std::string_view word) {
 }  // namespace
 
 Question read_question(const Json& json, const Batch& batch) {
-  json.allow_only({"objective", "microbatches", "microbatch_per_copy", "schedules",
-                   "tensor_parallel", "recompute", "recompute_layers", "memory", "devices",
-                   "max_stages", "min_layers_per_stage", "straight", "use_fewer_devices",
-                   "sequence_parallel", "parallelism", "fixed", "excluded", "recompute_everywhere",
-                   "for"});
+  json.allow_only({"objective",
+                   "microbatches",
+                   "microbatch_per_copy",
+                   "schedules",
+                   "tensor_parallel",
+                   "recompute",
+                   "recompute_layers",
+                   "memory",
+                   "devices",
+                   "max_stages",
+                   "min_layers_per_stage",
+                   "straight",
+                   "use_fewer_devices",
+                   "sequence_parallel",
+                   "parallelism",
+                   "fixed",
+                   "excluded",
+                   "recompute_everywhere",
+                   "for",
+                   "pinned"});
   Question question;
   question.objective = read_name(json["objective"], read_objective_kind);
   question.microbatches = read_choices(json["microbatches"], [&](const Json& size) {
@@ -126,6 +157,7 @@ Question read_question(const Json& json, const Batch& batch) {
   if (json.contains("parallelism")) {
     question.parallelism = read_choices(json["parallelism"], read_parallelism);
   }
+  if (json.contains("pinned")) question.pinned = read_pinned(json["pinned"]);
   question.fixed = read_list(json["fixed"], read_fixed);
   return question;
 }
@@ -165,6 +197,7 @@ nlohmann::ordered_json question_value(const Question& question) {
   for (const Parallelism& choice : question.parallelism) {
     value["parallelism"].push_back(parallelism_value(choice));
   }
+  if (question.pinned.any()) value["pinned"] = pinned_value(question.pinned);
   value["fixed"] = std::move(fixed);
   return value;
 }

@@ -21,16 +21,8 @@ struct SourceFile {
   std::string content;  ///< empty for built-in models
 };
 
-/// Degrees that all stages of a plan must have alike.
-struct PinnedDegrees {
-  std::optional<int> pipeline;       ///< pipeline devices
-  std::optional<int> replicas;       ///< of each stage
-  bool samples_per_replica = false;  ///< `Problem::microbatches` are of each replica, and no others
-  bool any() const { return pipeline || replicas || samples_per_replica; }
-  bool operator==(const PinnedDegrees&) const = default;
-};
-
-struct Problem {
+/// A model, a cluster, how training goes, and which plans of it may be chosen.
+struct Problem : Constraints {
   std::string model_name;  ///< as given on the command line; goes into the plan
   std::string cluster_name;
   std::string profile_hash;
@@ -42,39 +34,16 @@ struct Problem {
   Cluster cluster;
   Precision precision = Precision::float32;
   std::int64_t global_batch = 1;
-  std::vector<std::int64_t> microbatches;  ///< microbatch sizes to try, each dividing global_batch
-  /// Sizes are per pipeline replica. The plan's microbatch is their sum, so it need not be listed:
-  /// 24 replicas of 1 sample make 24.
-  bool microbatch_per_copy = false;
   std::int64_t sequence = 0;
   OptimizerChoice optimizer;
   /// Of all plans; sequence parallelism of those with tensor parallelism.
   Parallelism parallelism;
   /// Other context, expert and expert-tensor degrees to try; all else is as above.
   std::vector<Parallelism> other_parallelism;
-  std::vector<ScheduleChoice> schedules;  ///< to try
-  std::vector<int> tensor_parallel{1};    ///< degrees to try; stages may have their own
-  std::vector<Recompute> recompute{Recompute::none, Recompute::full};  ///< allowed per stage
-  /// What each layer of a stage that does not recompute as a whole may do by itself; empty:
-  /// nothing.
-  std::vector<Recomputed> recompute_layers;
-  /// Of these, what all stages do alike; `recompute` and `recompute_layers` say nothing then.
-  /// Empty: each stage what it likes. More than one are searched one after another
-  /// (planner/search/recompute_search.hpp).
-  std::vector<RecomputeEverywhere> recompute_everywhere;
   const Target* target = nullptr;  ///< the framework that plans are for; null: any, or several
-  std::optional<int> devices;      ///< use the first so many of the cluster; default all
-  std::vector<int> excluded;       ///< devices of the cluster that no plan may use, ascending
-  std::optional<int> max_stages;
-  int min_layers_per_stage = 1;  ///< 0: stages between the first and the last one may be empty
-  bool straight = false;         ///< no replication
-  PinnedDegrees pinned;
-  std::vector<FixedStage> fixed;
-  double memory_fraction = 1.0;  ///< of each device's memory that may be used
+  double memory_fraction = 1.0;    ///< of each device's memory that may be used
   /// No device may use more than this, its reserve included, however much it has.
   std::optional<Bytes> memory_cap;
-  ObjectiveKind objective = ObjectiveKind::step;
-  bool use_fewer_devices = true;  ///< a plan on fewer devices is a candidate too
 };
 
 /// Whether a framework numbers its ranks over the cluster's devices in order, stage by stage.

@@ -8,25 +8,9 @@
 namespace stagecraft {
 
 Question question_of(const Problem& problem) {
-  Question question{.microbatches = problem.microbatches,
-                    .microbatch_per_copy = problem.microbatch_per_copy,
-                    .schedules = problem.schedules,
-                    .tensor_parallel = problem.tensor_parallel,
-                    .recompute = problem.recompute,
-                    .recompute_layers = problem.recompute_layers,
-                    .recompute_everywhere = problem.recompute_everywhere,
-                    .target = problem.target == nullptr ? "" : to_words(*problem.target),
-                    .memory = {},
-                    .devices = problem.devices,
-                    .max_stages = problem.max_stages,
-                    .excluded = problem.excluded,
-                    .min_layers_per_stage = problem.min_layers_per_stage,
-                    .straight = problem.straight,
-                    .use_fewer_devices = problem.use_fewer_devices,
-                    .sequence_parallel = problem.parallelism.sequence,
-                    .parallelism = {},
-                    .fixed = problem.fixed,
-                    .objective = problem.objective};
+  Question question{problem};
+  question.target = problem.target == nullptr ? "" : to_words(*problem.target);
+  question.sequence_parallel = problem.parallelism.sequence;
   if (!problem.other_parallelism.empty()) question.parallelism = parallelism_choices(problem);
   for (const DeviceKind& kind : with_usable_memory(problem).kinds) {
     question.memory.push_back(kind.memory_unlimited ? std::nullopt
@@ -41,7 +25,7 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
     fail("the plan's question speaks of ", question.memory.size(), " kinds of device, ",
          plan.cluster, " has ", cluster.kinds.size(), "; make the plan again");
   }
-  Problem problem;
+  Problem problem{question};
   problem.model_name = plan.model;
   problem.cluster_name = plan.cluster;
   problem.profile_hash = plan.profile;
@@ -64,21 +48,7 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
     problem.other_parallelism.push_back(question.parallelism[i]);
     problem.other_parallelism.back().sequence = question.sequence_parallel;
   }
-  problem.microbatches = question.microbatches;
-  problem.microbatch_per_copy = question.microbatch_per_copy;
-  problem.schedules = question.schedules;
-  problem.tensor_parallel = question.tensor_parallel;
-  problem.recompute = question.recompute;
-  problem.recompute_layers = question.recompute_layers;
-  problem.recompute_everywhere = question.recompute_everywhere;
   if (!question.target.empty()) problem.target = &find_target(question.target);
-  problem.devices = question.devices;
-  problem.max_stages = question.max_stages;
-  problem.excluded = question.excluded;
-  problem.min_layers_per_stage = question.min_layers_per_stage;
-  problem.straight = question.straight;
-  problem.use_fewer_devices = question.use_fewer_devices;
-  problem.fixed = question.fixed;
   // Steps stand for all objectives; of what never drains, steady states do.
   const bool drains = std::ranges::all_of(problem.schedules, [](const ScheduleChoice& choice) {
     return find_schedule(choice.name).weights == WeightPolicy::flush;

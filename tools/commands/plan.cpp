@@ -146,14 +146,10 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   const bool is_own = std::ranges::any_of(
       own_strategies, [&](const Strategy& own) { return own.name == strategy->name; });
   if (!is_own) interrupt.end_late(tell_nothing_found);
-  SearchResult search = search_for(console, arguments, problem, risk, interrupt);
+  const SearchResult search = search_for(console, arguments, problem, risk, interrupt);
   interrupt.end_late({});
   if (search.infeasible) return report_infeasible(console, *search.infeasible);
   if (search.plans.empty()) return tell_nothing_found();
-  // A plan's file has no words for degrees that were pinned: its bound stands without a question.
-  for (Candidate& candidate : search.plans) {
-    if (problem.pinned.any() && candidate.plan.search) candidate.plan.search->question.reset();
-  }
   const Candidate& best = search.plans.front();
   if (best.plan.stages.empty()) {
     return report_infeasible(

@@ -124,6 +124,37 @@ TEST_CASE("a question is the same after a plan was written and read", "[certific
   CHECK(plans > 10);
 }
 
+TEST_CASE("plans of pinned degrees carry their question, and are verified among such plans",
+          "[certificate]") {
+  const std::vector<LayerCost> costs(8, layer_cost(10us, 20us));
+  Problem problem =
+      problem_of(profile_of(costs, 4), cluster_of({{4, link_of(1us, 1'000'000'000)}}), 16, {1, 2});
+  problem.microbatch_per_copy = true;
+  const std::optional<Plan> free = best_plan(problem);
+  REQUIRE(free);
+  for (const PinnedDegrees& pins :
+       {PinnedDegrees{.pipeline = 2, .replicas = 2}, PinnedDegrees{.pipeline = 4},
+        PinnedDegrees{.replicas = 4}, PinnedDegrees{.samples_per_replica = true}}) {
+    problem.pinned = pins;
+    std::optional<Plan> plan = best_plan(problem);
+    REQUIRE(plan);
+    REQUIRE(plan->search->question);
+    CHECK(plan->search->question->pinned == pins);
+    const Question read = *read_plan(Json::parse(write_plan(*plan), "plan")).search->question;
+    CHECK(read == question_of(problem));
+    // Other plans that are faster refute nothing.
+    CHECK(verified(*plan, problem).fault.empty());
+    if (plan->stages.size() != free->stages.size()) {
+      Plan other = *free;
+      other.search->question = plan->search->question;
+      CHECK_THAT(verified(other, problem).fault, ContainsSubstring("none of those"));
+    }
+    if (!plan->search->proved_optimal) continue;
+    plan->search->lower_bound += 1ns;
+    CHECK_FALSE(verified(*plan, problem).holds());
+  }
+}
+
 TEST_CASE("a plan without a proof cannot be verified", "[certificate]") {
   const Problem problem = small_problem();
   auto plan = best_plan(problem);
