@@ -74,16 +74,16 @@ class Verifier {
       const SearchResult result = search_exact(problem_, control);
       // A bound with a scope says nothing of plans beyond it, which the search may have come
       // across.
-      const bool is_beyond = control.only_scope && result.bounds_any_kind;
+      const bool is_beyond = control.only_scope && result.families.has(PlanFamily::any_kind);
       if (!is_beyond && !result.plans.empty() && pace(*result.plans.front().prediction) < bound_) {
         return refute(result.plans.front());
       }
       if (control.only_scope) {
-        proved = std::max(proved, result.searched_bound);
+        proved = std::max(proved, result.families.searched());
       } else if (speaks_of_all_plans(result)) {
         proved = std::max(proved, result.lower_bound);
       } else {
-        proved = std::max(proved, std::min(result.lower_bound, result.scope.least_of_others));
+        proved = std::max(proved, std::min(result.lower_bound, result.families.least_left_out()));
       }
       if (proved >= bound_) return;
     }
@@ -97,8 +97,7 @@ class Verifier {
     SearchControl control;
     control.worth = bound_ - Duration{1};
     Leaderboard board(1);
-    SearchResult result;
-    const Duration proved = search_mixed_degrees(space_, control, board, result);
+    const Duration proved = search_mixed_degrees(space_, control, board).bounds.least();
     if (board.front() != nullptr && *board.best() < bound_) return refute(*board.front());
     if (proved < bound_) confirm_only(proved);
   }

@@ -159,7 +159,7 @@ class Cheapest {
     const double least = least_by_work();
     bound_ = std::max(bound_, least);
     if (!are_all) {
-      result_.scope.consecutive_devices = true;
+      left_out_.add({.family = PlanFamily::scattered_devices});
       others_ = least;
     }
     others_ = std::max(others_, least);
@@ -180,10 +180,10 @@ class Cheapest {
     result_.pruned += found.pruned;
     result_.interrupted = result_.interrupted || found.interrupted;
     bound_ = std::min(bound_, part.price * static_cast<double>(found.lower_bound.count()));
-    if (!found.bounds_any_kind && !found.scope.is_all()) {
-      result_.scope.add(found.scope);
-      others_ =
-          std::min(others_, part.price * static_cast<double>(found.scope.least_of_others.count()));
+    if (!found.families.has(PlanFamily::any_kind) && found.families.leaves_out()) {
+      left_out_.add_left_out(found.families);
+      others_ = std::min(others_,
+                         part.price * static_cast<double>(found.families.least_left_out().count()));
     }
     for (Candidate& candidate : found.plans) result_.plans.push_back(std::move(candidate));
     keep_the_best();
@@ -231,7 +231,8 @@ class Cheapest {
     result_.lower_bound = Duration{price > 0 ? static_cast<std::int64_t>(bound_ / price) : 0};
     result_.proved_optimal = bound_ >= cost;
     if (result_.proved_optimal) result_.lower_bound = pace(*best.prediction);
-    result_.scope.least_of_others = as_time(others_, price);
+    for (const FamilyBound& row : left_out_.rows())
+      result_.families.add({row.family, as_time(others_, price), row.rests_on, row.orders});
     result_.gap = cost > 0 ? (cost - bound_) / cost : 0;
     result_.cost_bound = objective_of(problem_, best, result_).lower_bound;
     return std::move(result_);
@@ -244,7 +245,8 @@ class Cheapest {
   Space space_;
   SearchResult result_;
   double bound_ = std::numeric_limits<double>::infinity();
-  double others_ = bound_;  ///< of plans beyond the scope
+  FamilyBounds left_out_;   ///< of some part
+  double others_ = bound_;  ///< what plans of these families cost at least
 };
 
 }  // namespace

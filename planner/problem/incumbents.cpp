@@ -90,10 +90,14 @@ void write_figures(Candidate& candidate, const SearchResult& result) {
                     .proved_optimal = speaks_of_all && pace(prediction) <= result.lower_bound,
                     .candidates = result.candidates,
                     .question = result.question,
-                    .scope = speaks_of_all ? "" : to_string(result.scope)};
+                    .scope = speaks_of_all ? "" : result.families.scope()};
 }
 
 SearchResult finish(Leaderboard& board, SearchResult result) {
+  if (const FamilyBound* binding = result.families.binding()) {
+    result.lower_bound = binding->lower_bound;
+    result.rests_on = binding->rests_on;
+  }
   if (const auto best = board.best()) {
     result.lower_bound = std::min(result.lower_bound, *best);
     result.proved_optimal = result.lower_bound == *best;

@@ -33,8 +33,8 @@ class Leaderboard {
 /// Puts the prediction and the search's figures into the candidate's plan.
 void write_figures(Candidate& candidate, const SearchResult& result);
 
-/// Fills in what every strategy owes: predicted and search figures of the plans, gap,
-/// infeasibility.
+/// Fills in what every strategy owes: the bound that follows from those of families, the gap to the
+/// best plan, and the figures of all plans.
 SearchResult finish(Leaderboard& board, SearchResult result);
 
 }  // namespace stagecraft

@@ -11,6 +11,7 @@
 
 #include "planner/costs/predict.hpp"
 #include "planner/plan/plan.hpp"
+#include "planner/problem/families.hpp"
 #include "planner/targets/targets.hpp"
 
 namespace stagecraft {
@@ -97,51 +98,20 @@ struct Infeasible {
       remedies;  ///< each verified to make it fit, for example "--microbatch 1 (now 2)"
 };
 
-/// Of which plans a bound speaks, where that is not all.
-struct Scope {
-  bool equal_replicas = false;  ///< of all stages
-  bool one_degree = false;      ///< of tensor parallelism, for all stages
-  bool no_empty = false;        ///< every stage has layers
-  /// Stages stand on consecutive devices, in the cluster's order or one of those that were tried
-  /// (planner/space/device_orders.hpp).
-  bool consecutive_devices = false;
-  /// Stages are of consecutive layers along one of so many orders of a model that branches and has
-  /// more of them; 0: of all orders there are.
-  int orders = 0;
-  /// No plan beyond it is faster.
-  Duration least_of_others = Duration::max();
-  bool is_all() const {
-    return !equal_replicas && !one_degree && !no_empty && !consecutive_devices && orders == 0;
-  }
-  /// Of both.
-  void add(const Scope& other);
-};
-/// "plans along one of 4 orders of the layers whose stages all have …"
-std::string to_string(const Scope& scope);
-/// Whether such words, in a plan's file, leave out stages on other than consecutive devices.
-bool is_of_consecutive_devices(std::string_view scope);
-
-struct SearchResult {
+struct SearchResult : SearchCounts {
   std::vector<Candidate> plans;  ///< best first; empty if infeasible
   std::optional<Infeasible> infeasible;
   std::string strategy;
+  /// What is known of which plans; `finish` derives the next four from it. Empty for strategies
+  /// that bound nothing or know one bound.
+  FamilyBounds families;
   Duration lower_bound{0};
-  /// On what was searched, also where a plan of another kind is better and there is no bound on
-  /// all.
-  Duration searched_bound{0};
   /// What the bound rests on where it is lowest, of which kind of plans: what a gap is due to.
   std::string rests_on;
-  std::optional<double> cost_bound;  ///< of the objective cost, in its unit: no plan costs less
   double gap = 0;
   bool proved_optimal = false;
+  std::optional<double> cost_bound;  ///< of the objective cost, in its unit: no plan costs less
   std::optional<Question> question;  ///< if the bound speaks of all that was asked for
-  Scope scope;                       ///< of the bound on what was searched
-  bool bounds_any_kind = false;      ///< the other bound speaks of other plans, too
-  /// No plan on consecutive devices whose stages have several tensor-parallel degrees is faster.
-  Duration least_of_mixed{0};
-  std::int64_t candidates = 0;  ///< simulated
-  std::int64_t pruned = 0;      ///< discarded by their bound
-  bool interrupted = false;
 };
 
 /// Whether no plan that was asked for is faster than the lower bound: then it need not be said

@@ -330,10 +330,10 @@ Tally look_at_all(const Problem& problem, const SearchControl& control, const Sp
 }
 
 SearchResult begin_result(const Tally& tally) {
-  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "brute-force"};
+  SearchResult result{.strategy = "brute-force"};
   result.candidates = tally.candidates;
   result.interrupted = tally.interrupted;
-  result.lower_bound = Duration{tally.interrupted ? 0 : std::numeric_limits<std::int64_t>::max()};
+  result.families.add({.lower_bound = tally.interrupted ? Duration{0} : Duration::max()});
   return result;
 }
 

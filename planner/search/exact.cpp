@@ -85,81 +85,119 @@ std::int64_t usual_effort(const Space& space) {
   return effort_in_all;
 }
 
-/// What the bound rests on where plans beyond those that were searched make it lower.
-std::string_view rests_on_beyond(const Space& space, const SearchResult& result) {
-  if (result.lower_bound <= least_of_any_kind(space, result)) return relaxation::work_of_any_plan;
-  return result.lower_bound == result.least_of_mixed ? relaxation::degrees_of_their_own
-                                                     : relaxation::fastest_links;
-}
-
 /// Whether the best plan is as near to its bound as is asked for, where less than the best is.
-bool is_near_enough(const SearchControl& control, const Leaderboard& board,
-                    const SearchResult& result) {
+bool is_near_enough(const SearchControl& control, const Leaderboard& board, Duration bound) {
   const auto best = board.best();
   if (control.gap <= 0 || !best) return false;
-  return seconds(*best - result.lower_bound) <= control.gap * seconds(*best);
+  return seconds(*best - bound) <= control.gap * seconds(*best);
 }
+
+/// One question: the parts of its search, in order.
+class SearchAtOnce {
+ public:
+  SearchAtOnce(const Problem& problem, const SearchControl& control, std::vector<Candidate> starts)
+      : problem_(problem),
+        control_(control),
+        starts_(std::move(starts)),
+        space_(problem),
+        board_(control.top),
+        effort_(control.effort.value_or(usual_effort(space_))) {}
+
+  SearchResult run() {
+    // Of one order among many, the bound says nothing.
+    const std::int64_t own_effort = needs_placement(problem_) ? effort_ / 4 : effort_;
+    known_ = search_one_order(problem_, control_, own_effort, starts_, board_);
+    const bool is_enough = is_near_enough(control_, board_, known_.bounds.searched());
+    if (!is_enough) search_fewer();
+    const auto orders = other_orders(problem_, starts_, is_enough ? 0 : most_other_orders);
+    search_layer_orders(orders);
+    known_ = search_device_orders(problem_, orders, space_, control_, effort_, board_,
+                                  std::move(known_));
+    Placement placement;
+    if (needs_placement(problem_) && !known_.counts.interrupted) {
+      placement = search_placed(problem_, space_, control_, effort_, board_);
+      known_.add(placement.searched);
+    }
+    known_.bounds.cap_searched(board_.best().value_or(Duration::max()));
+    known_ = add_unsearched(space_, control_, std::move(starts_), board_, std::move(known_));
+    return answer(placement.best_links);
+  }
+
+ private:
+  void search_fewer() {
+    const Duration least = known_.bounds.least();
+    if (control_.only_scope || known_.counts.interrupted ||
+        least >= board_.best().value_or(Duration::max())) {
+      return;
+    }
+    known_.counts.add(search_fewer_devices(problem_, space_, control_, effort_ / 4, board_));
+  }
+
+  /// Where another order of the layers has won, the bound is that of all of them.
+  void search_layer_orders(const std::vector<std::vector<int>>& orders) {
+    const std::optional<Duration> own_best = board_.best();
+    Searched others;
+    for (const std::vector<int>& order : orders) {
+      if (known_.counts.interrupted) break;
+      const Problem ordered = in_order(problem_, order);
+      others.add(search_one_order(ordered, control_, effort_ / 4, starts_, board_));
+      known_.counts.interrupted = others.counts.interrupted;
+    }
+    if (board_.best() == own_best) others.bounds.remove(PlanFamily::searched);
+    known_.add(others);
+    if (!problem_.fixed.empty() || numbers_ranks(problem_)) return;
+    if (!has_more_orders(problem_.profile.model, orders.size() + 1)) return;
+    FamilyBound row =
+        bound_by_work(PlanFamily::other_layer_orders, space_, known_.counts.interrupted);
+    row.orders = static_cast<int>(orders.size()) + 1;
+    known_.bounds.add(std::move(row));
+  }
+
+  SearchResult answer(const std::optional<SearchResult>& best_links) {
+    SearchResult result{known_.counts};
+    result.strategy = "exact";
+    result.families = known_.bounds;
+    const bool is_of_any_kind = result.families.has(PlanFamily::any_kind);
+    // Of plans that may take no time at all there is nothing to prove.
+    if (!is_of_any_kind || result.families.binding()->lower_bound > Duration{0})
+      result.question = question_of(problem_);
+    if (best_links && !is_of_any_kind) {
+      result.families = best_links->families;
+      result.question = best_links->question;
+    } else if (needs_placement(problem_)) {
+      result.families.add(bound_by_work(PlanFamily::any_kind, space_, known_.counts.interrupted));
+    }
+    result = finish(board_, std::move(result));
+    if (needs_placement(problem_) && !result.plans.empty() && !result.proved_optimal) {
+      result.plans.front().prediction->notes.emplace_back(
+          "some devices have links of their own, in more orders than were searched: the bound is "
+          "that of links as fast as the fastest of each level");
+    }
+    if (result.plans.empty() && !result.interrupted && control_.explain) {
+      result.infeasible = explain_infeasible(problem_, space_, control_.stop);
+    }
+    return result;
+  }
+
+  const Problem& problem_;
+  const SearchControl& control_;
+  std::vector<Candidate> starts_;
+  Space space_;
+  Leaderboard board_;
+  std::int64_t effort_ = 0;
+  Searched known_;
+};
 
 }  // namespace
 
 SearchResult search_at_once(const Problem& problem, const SearchControl& control,
                             std::vector<Candidate> starts) {
-  const Space space(problem);
-  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
-  result.lower_bound = Duration::max();
-  Leaderboard board(control.top);
-  const std::int64_t effort = control.effort.value_or(usual_effort(space));
-  // Of one order among many, the bound says nothing.
-  const std::int64_t own_effort = needs_placement(problem) ? effort / 4 : effort;
-  search_one_order(problem, control, own_effort, starts, board, result);
-  const bool is_enough = is_near_enough(control, board, result);
-  if (!is_enough) search_fewer_devices(problem, space, control, effort / 4, board, result);
-  const std::optional<Duration> own_best = board.best();
-  const Duration own_bound = result.lower_bound;
-  const std::string own_rest = result.rests_on;
-  const auto orders = other_orders(problem, starts, is_enough ? 0 : most_other_orders);
-  for (const std::vector<int>& order : orders) {
-    if (result.interrupted) break;
-    const Problem ordered = in_order(problem, order);
-    search_one_order(ordered, control, effort / 4, starts, board, result);
-  }
-  if (board.best() == own_best) {
-    result.lower_bound = own_bound;
-    result.rests_on = own_rest;
-  }
-  if (problem.fixed.empty() && !numbers_ranks(problem) &&
-      has_more_orders(problem.profile.model, orders.size() + 1)) {
-    result.scope.add({.orders = static_cast<int>(orders.size()) + 1,
-                      .least_of_others = least_of_any_kind(space, result)});
-  }
-  search_device_orders(problem, orders, space, control, effort, board, result);
-  std::optional<SearchResult> best_links;
-  if (needs_placement(problem) && !result.interrupted)
-    best_links = search_placed(problem, space, control, effort, board, result);
-  result.question = question_of(problem);
-  result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
-  add_unsearched(space, control, std::move(starts), board, result);
-  if (best_links) {
-    take_bound(*best_links, space, result);
-  } else if (needs_placement(problem)) {
-    result.lower_bound = least_of_any_kind(space, result);
-  }
-  if (result.lower_bound < result.searched_bound) result.rests_on = rests_on_beyond(space, result);
-  result = finish(board, std::move(result));
-  if (needs_placement(problem) && !result.plans.empty() && !result.proved_optimal) {
-    result.plans.front().prediction->notes.emplace_back(
-        "some devices have links of their own, in more orders than were searched: the bound is "
-        "that of links as fast as the fastest of each level");
-  }
-  if (result.plans.empty() && !result.interrupted && control.explain) {
-    result.infeasible = explain_infeasible(problem, space, control.stop);
-  }
-  return result;
+  return SearchAtOnce(problem, control, std::move(starts)).run();
 }
 
 /// Without a look at any plan.
 SearchResult nothing_fits(const Problem& problem, const SearchControl& control) {
-  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
+  SearchResult result{.strategy = "exact"};
   result.question = question_of(problem);
   if (control.explain)
     result.infeasible = explain_infeasible(problem, Space(problem), control.stop);

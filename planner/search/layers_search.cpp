@@ -22,28 +22,35 @@ namespace {
 /// For bounds of columns: some seconds.
 constexpr std::int64_t effort_for_columns = 600'000'000;
 
-/// Of which plans bounds of columns speak: not of replicas that take turns.
-Scope scope_of_columns(const Space& space) {
+/// The families that bounds of columns leave out: replicas that take turns among them.
+std::vector<FamilyBound> left_out_of_columns(const Space& space) {
   const Problem& problem = space.problem();
   const DeviceOrders orders = asked_device_orders(problem);
   const auto has_others = [&](const Setting& setting) {
     const bool takes_turns = setting.replicas != ReplicaPolicy::split && !problem.straight;
     return takes_turns || !has_only_columns(space, setting);
   };
-  return {.equal_replicas = std::ranges::any_of(space.settings(), has_others),
-          .one_degree = has_several_degrees(space),
-          .no_empty = space.has_empty_stages(),
-          .consecutive_devices = !orders.is_every || !orders.orders.empty(),
-          .orders = has_more_orders(problem.profile.model, 1) ? 1 : 0};
+  std::vector<FamilyBound> families;
+  const auto leave_out = [&](PlanFamily family, bool is_left_out, int layer_orders = 0) {
+    if (is_left_out) families.push_back({.family = family, .orders = layer_orders});
+  };
+  leave_out(PlanFamily::unequal_replicas, std::ranges::any_of(space.settings(), has_others));
+  leave_out(PlanFamily::several_degrees, has_several_degrees(space));
+  leave_out(PlanFamily::empty_stages, space.has_empty_stages());
+  leave_out(PlanFamily::scattered_devices, !orders.is_every || !orders.orders.empty());
+  leave_out(PlanFamily::other_layer_orders, has_more_orders(problem.profile.model, 1), 1);
+  return families;
 }
 
-/// Whether all plans of the first are of the second, too.
-bool is_within(const Scope& inner, const Scope& outer) {
-  const auto has = [](bool own, bool other) { return own || !other; };
-  const bool has_orders = outer.orders == 0 || inner.orders == outer.orders;
-  return has(inner.equal_replicas, outer.equal_replicas) &&
-         has(inner.one_degree, outer.one_degree) && has(inner.no_empty, outer.no_empty) &&
-         has(inner.consecutive_devices, outer.consecutive_devices) && has_orders;
+/// The same of all plans listed: along one order of layers, on devices in every order or not.
+std::vector<FamilyBound> left_out_of_listing(const Space& space) {
+  std::vector<FamilyBound> families = left_out_of_columns(space);
+  const bool is_every = asked_device_orders(space.problem()).is_every;
+  std::erase_if(families, [&](const FamilyBound& row) {
+    return row.family == PlanFamily::unequal_replicas || row.family == PlanFamily::empty_stages ||
+           (row.family == PlanFamily::scattered_devices && is_every);
+  });
+  return families;
 }
 
 bool has_empty_stage(const Plan& plan) {
@@ -70,12 +77,15 @@ bool is_like(const Plan& plan, const Plan& other) {
          std::ranges::equal(plan.stages, other.stages, {}, &Stage::devices, &Stage::devices);
 }
 
-/// Whether the plan is one of these, as far as that is plain to see.
-bool is_within(const Space& space, const Plan& plan, const Scope& scope) {
-  if (scope.equal_replicas && copies_of(plan) == 0) return false;
-  if (scope.no_empty && has_empty_stage(plan)) return false;
-  return (!scope.one_degree && !scope.consecutive_devices && scope.orders == 0) ||
-         lies_in_space(space, plan);
+/// Whether the plan is of none of the families left out, as far as that is plain to see.
+bool is_searched_plan(const Space& space, const Plan& plan, const FamilyBounds& families) {
+  using enum PlanFamily;
+  if (families.has(unequal_replicas) && copies_of(plan) == 0) return false;
+  if (families.has(empty_stages) && has_empty_stage(plan)) return false;
+  const bool is_in_space_or_out = families.has(several_degrees) ||
+                                  families.has(scattered_devices) ||
+                                  families.has(other_layer_orders);
+  return !is_in_space_or_out || lies_in_space(space, plan);
 }
 
 class LayersSearch {
@@ -86,20 +96,21 @@ class LayersSearch {
   SearchResult run() {
     SearchResult whole;
     if (!control_.only_scope) whole = search_whole_stages();
-    SearchResult result = search_without_limits();
-    speak_of_searched(result);
+    const SearchResult unlimited = search_without_limits();
+    begin_with(unlimited);
     make_to_fit(whole.plans);
-    make_to_fit(result.plans);
-    result.candidates += whole.candidates;
-    result.pruned += whole.pruned;
-    result.interrupted = result.interrupted || whole.interrupted || control_.stop.stop_requested();
-    const Duration unlimited = result.lower_bound;
-    if (may_raise(result)) are_few() ? look_at_all(result) : raise_by_columns(result);
-    improve_best(result);
-    if (result.lower_bound == unlimited) result.rests_on = relaxation::no_memory;
-    result.searched_bound = std::min(result.lower_bound, best());
-    bound_any_kind(whole, result);
-    if (result.question) result.question = question_of(problem_);
+    make_to_fit(unlimited.plans);
+    counts_.add(unlimited);
+    counts_.add(whole);
+    counts_.interrupted = counts_.interrupted || control_.stop.stop_requested();
+    if (may_raise()) are_few() ? look_at_all() : raise_by_columns();
+    improve_best();
+    families_.cap_searched(best());
+    bound_any_kind(whole);
+    SearchResult result{counts_};
+    result.strategy = "exact";
+    result.families = families_;
+    if (has_question_) result.question = question_of(problem_);
     result = finish(board_, std::move(result));
     if (result.plans.empty() && !result.interrupted && control_.explain) explain(result);
     return result;
@@ -131,13 +142,21 @@ class LayersSearch {
     return search_exact(without_memory_limits(problem_), own);
   }
 
-  /// A plan of another kind that is better without limits says nothing of those that fit.
-  void speak_of_searched(SearchResult& result) const {
-    if (!result.bounds_any_kind) return;
-    result.scope.least_of_others = std::min(result.scope.least_of_others, result.lower_bound);
-    result.lower_bound = result.searched_bound;
-    result.bounds_any_kind = false;
-    result.question = question_of(problem_);
+  /// What is known without limits of memory holds with them. A plan of another kind that is better
+  /// there says nothing of those that fit.
+  void begin_with(const SearchResult& unlimited) {
+    families_ = unlimited.families;
+    has_question_ = unlimited.question.has_value();
+    families_.replace(
+        {PlanFamily::searched, families_.searched(), std::string(relaxation::no_memory)});
+    if (!families_.has(PlanFamily::any_kind)) return;
+    of_any_kind_ = unlimited.lower_bound;
+    families_.remove(PlanFamily::any_kind);
+    for (FamilyBound row : unlimited.families.rows()) {
+      row.lower_bound = of_any_kind_;
+      if (row.is_left_out()) families_.add(std::move(row));
+    }
+    has_question_ = true;
   }
 
   void make_to_fit(const std::vector<Candidate>& plans) {
@@ -149,9 +168,9 @@ class LayersSearch {
   }
 
   /// Columns know steps of training, along one order of layers and devices.
-  bool may_raise(const SearchResult& result) const {
+  bool may_raise() const {
     const auto has_steps = [](const Setting& setting) { return setting.trains && setting.drains; };
-    return !result.interrupted && result.question && result.lower_bound < best() &&
+    return !counts_.interrupted && has_question_ && families_.searched() < best() &&
            !needs_placement(problem_) && std::ranges::all_of(space_.settings(), has_steps);
   }
 
@@ -163,18 +182,15 @@ class LayersSearch {
   }
 
   /// Each plan of the space; nothing is known of them if a stop is requested before.
-  void look_at_all(SearchResult& result) {
+  void look_at_all() {
     SearchControl own = unexplained();
     own.progress = {};
     const SearchResult every = search_brute_force(problem_, own);
-    result.candidates += every.candidates;
-    result.interrupted = every.interrupted;
+    counts_.candidates += every.candidates;
+    counts_.interrupted = every.interrupted;
     if (every.interrupted) return;
     if (!every.plans.empty()) add_if_faster(every.plans.front());
-    Scope scope = scope_of_columns(space_);
-    scope.equal_replicas = scope.no_empty = false;
-    scope.consecutive_devices = !asked_device_orders(problem_).is_every;
-    take_bound(every.lower_bound, scope, result);
+    raise(every.lower_bound, std::string(relaxation::walk), left_out_of_listing(space_));
   }
 
   /// Where other choices of its layers take the same, as few of them as it takes.
@@ -186,7 +202,7 @@ class LayersSearch {
     board_.add(again && pace(*again->prediction) == step ? *again : plan);
   }
 
-  void raise_by_columns(SearchResult& result) {
+  void raise_by_columns() {
     Judge judge(space_, control_);
     judge.effort().left = control_.effort ? *control_.effort / 2 : effort_for_columns;
     SpaceWorkers workers(space_, control_.threads);
@@ -197,25 +213,23 @@ class LayersSearch {
       if (!control_.progress) return;
       const auto all = static_cast<double>(std::max<std::size_t>(columns.branches(), 1));
       const auto best = judge.board().best();
-      const Duration least = std::max(result.lower_bound, Duration{columns.least()});
+      const Duration least = std::max(families_.searched(), Duration{columns.least()});
       control_.progress({.done = static_cast<double>(columns.done()) / all,
                          .best = best,
                          .gap = best ? gap_between(least, *best) : 1});
     });
-    result.candidates += judge.simulated();
-    result.interrupted = judge.stopped();
+    counts_.candidates += judge.simulated();
+    counts_.interrupted = judge.stopped();
     board_ = std::move(judge.board());
     const Duration least{columns.least()};
-    if (least <= result.lower_bound) return;
-    result.rests_on = columns.rests_on();
-    take_bound(least, scope_of_columns(space_), result);
+    if (least > families_.searched()) raise(least, columns.rests_on(), left_out_of_columns(space_));
   }
 
   /// Moves one cut of the best plan by one layer, as long as that helps and there is effort.
-  void improve_best(SearchResult& result) {
+  void improve_best() {
     if (control_.only_scope) return;
     Effort effort{.left = control_.effort.value_or(effort_for_columns) / 4, .stop = control_.stop};
-    while (result.lower_bound < best() && improve_once(effort)) ++result.candidates;
+    while (families_.searched() < best() && improve_once(effort)) ++counts_.candidates;
   }
 
   bool improve_once(Effort& effort) {
@@ -249,25 +263,30 @@ class LayersSearch {
     return with_layers_again(space_, candidate, control_.stop);
   }
 
-  /// What is beyond the scope is bounded as if memory had no limits.
-  static void take_bound(Duration least, Scope scope, SearchResult& result) {
-    if (!is_within(result.scope, scope)) scope.least_of_others = result.lower_bound;
-    result.scope.add(scope);
-    result.lower_bound = least;
+  /// Families that this bound leaves out, too, are bounded as if memory had no limits.
+  void raise(Duration least, std::string rests_on, const std::vector<FamilyBound>& left_out) {
+    for (FamilyBound row : left_out) {
+      const FamilyBound* known = families_.find(row.family);
+      if (known != nullptr && known->orders == row.orders) continue;
+      row.lower_bound = families_.searched();
+      row.rests_on = relaxation::no_memory;
+      families_.add(std::move(row));
+    }
+    families_.replace({PlanFamily::searched, least, std::move(rests_on)});
   }
 
   /// Where the best plan is of a kind that the bound does not speak of.
-  void bound_any_kind(const SearchResult& whole, SearchResult& result) const {
+  void bound_any_kind(const SearchResult& whole) {
     const Candidate* best = board_.front();
     if (best == nullptr) return;
-    const bool is_beyond = whole.bounds_any_kind && is_like(best->plan, whole.plans.front().plan);
-    if (!is_beyond && is_within(space_, best->plan, result.scope)) return;
-    const Duration least = is_beyond ? whole.lower_bound : Duration::max();
-    result.bounds_any_kind = true;
-    if (result.question && is_beyond) result.question = whole.question;
-    if (std::min(least, result.scope.least_of_others) >= result.lower_bound) return;
-    result.lower_bound = std::min(least, result.scope.least_of_others);
-    result.rests_on = relaxation::work_of_any_plan;
+    const bool is_beyond =
+        whole.families.has(PlanFamily::any_kind) && is_like(best->plan, whole.plans.front().plan);
+    if (!is_beyond && is_searched_plan(space_, best->plan, families_)) return;
+    const Duration least =
+        std::min(is_beyond ? whole.lower_bound : Duration::max(), families_.least_left_out());
+    families_.add({PlanFamily::any_kind, std::min(least, of_any_kind_),
+                   std::string(relaxation::work_of_any_plan)});
+    has_question_ = has_question_ && (!is_beyond || whole.question);
   }
 
   void explain(SearchResult& result) const {
@@ -280,6 +299,10 @@ class LayersSearch {
   Space space_;
   Leaderboard board_;
   double few_ = 0;  ///< plans
+  FamilyBounds families_;
+  SearchCounts counts_;
+  Duration of_any_kind_ = Duration::max();  ///< of plans of every kind without limits of memory
+  bool has_question_ = false;
 };
 
 }  // namespace

@@ -71,7 +71,7 @@ class OneOrder {
 
   /// Puts what is found on the board, among plans of other orders. Leaves the starts that this
   /// order does not have.
-  void search(std::vector<Candidate>& starts, Leaderboard& board, SearchResult& result) {
+  Searched search(std::vector<Candidate>& starts, Leaderboard& board) {
     judge_.board() = std::move(board);
     take_starts(starts);
     seed_chains();
@@ -86,20 +86,11 @@ class OneOrder {
     deepen();
     search_uneven_of_open();
     add_copies_of_best();
-    if (Duration{lower_bound()} < result.lower_bound) {
-      result.lower_bound = Duration{lower_bound()};
-      result.rests_on = rests_on();
-    }
-    const bool is_part = least_of_all_ < never;
-    if (is_complete_ && (is_part || least_of_empty_ < never)) {
-      result.scope.add({.equal_replicas = is_part,
-                        .no_empty = least_of_empty_ < never,
-                        .least_of_others = Duration{std::min(least_of_all_, least_of_empty_)}});
-    }
-    result.candidates += judge_.simulated();
-    result.pruned += judge_.pruned();
-    result.interrupted = judge_.stopped() || !is_complete_;
     board = std::move(judge_.board());
+    return {.bounds = bounds(),
+            .counts = {.candidates = judge_.simulated(),
+                       .pruned = judge_.pruned(),
+                       .interrupted = judge_.stopped() || !is_complete_}};
   }
 
  private:
@@ -325,6 +316,18 @@ class OneOrder {
 
   // --- The answer ---
 
+  FamilyBounds bounds() const {
+    FamilyBounds bounds;
+    bounds.add({.lower_bound = Duration{lower_bound()}, .rests_on = rests_on()});
+    const auto leave_out = [&](PlanFamily family, Time least) {
+      if (!is_complete_ || least >= never) return;
+      bounds.add({family, Duration{least}, std::string(relaxation::formula)});
+    };
+    leave_out(PlanFamily::unequal_replicas, least_of_all_);
+    leave_out(PlanFamily::empty_stages, least_of_empty_);
+    return bounds;
+  }
+
   Time lower_bound() const {
     if (!is_complete_) return 0;
     Time least = never;
@@ -385,9 +388,9 @@ class OneOrder {
 
 }  // namespace
 
-void search_one_order(const Problem& problem, const SearchControl& control, std::int64_t effort,
-                      std::vector<Candidate>& starts, Leaderboard& board, SearchResult& result) {
-  OneOrder(problem, control, effort).search(starts, board, result);
+Searched search_one_order(const Problem& problem, const SearchControl& control, std::int64_t effort,
+                          std::vector<Candidate>& starts, Leaderboard& board) {
+  return OneOrder(problem, control, effort).search(starts, board);
 }
 
 }  // namespace stagecraft

@@ -11,8 +11,8 @@
 namespace stagecraft {
 
 /// Puts what is found on the board, among plans of other orders. Leaves the starts that this order
-/// does not have. The result's bound is lowered to that of this order, and its scope narrowed.
-void search_one_order(const Problem& problem, const SearchControl& control, std::int64_t effort,
-                      std::vector<Candidate>& starts, Leaderboard& board, SearchResult& result);
+/// does not have.
+Searched search_one_order(const Problem& problem, const SearchControl& control, std::int64_t effort,
+                          std::vector<Candidate>& starts, Leaderboard& board);
 
 }  // namespace stagecraft

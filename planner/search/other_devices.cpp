@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/relaxations/relaxations.hpp"
 #include "planner/search/column_search.hpp"
 #include "planner/search/enumerate/mixed_search.hpp"
 #include "planner/search/exact.hpp"
@@ -16,32 +17,40 @@ namespace stagecraft {
 
 namespace {
 
-/// Plans of a question like the one before that are better than what is on the board.
-std::vector<Candidate> find_better(const Problem& problem, const SearchControl& control,
-                                   std::int64_t effort, const Leaderboard& board,
-                                   SearchResult& result) {
+/// The control of a search for plans better than what is on the board.
+SearchControl for_better(const SearchControl& control, const Leaderboard& board) {
   SearchControl own = control;
   if (const auto threshold = board.threshold())
     own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
-  Leaderboard found(control.top);
-  std::vector<Candidate> none;
-  search_one_order(problem, own, effort, none, found, result);
-  return found.take();
+  return own;
 }
 
-/// The same question with the cluster's devices in another order; whatever is faster.
-void search_in(const std::vector<int>& order, const Problem& problem, const Space& space,
-               const SearchControl& control, std::int64_t effort, Leaderboard& board,
-               SearchResult& result) {
+/// A question like the one before with devices left out or in another order; whatever is faster, as
+/// plans for the devices themselves.
+Searched search_like(const Problem& problem, const std::vector<int>& order, const Space& space,
+                     const SearchControl& control, std::int64_t effort, Leaderboard& board) {
+  const SearchControl own = for_better(control, board);
+  Leaderboard found(control.top);
+  std::vector<Candidate> none;
+  const Searched searched = search_one_order(problem, own, effort, none, found);
+  for (const Candidate& candidate : found.take()) {
+    board.add(space.evaluate(candidate.name,
+                             order.empty() ? candidate.plan : renumbered(candidate.plan, order)));
+  }
+  return searched;
+}
+
+Searched search_in(const std::vector<int>& order, const Problem& problem, const Space& space,
+                   const SearchControl& control, std::int64_t effort, Leaderboard& board) {
   const Problem ordered = in_device_order(problem, order);
-  for (const Candidate& candidate : find_better(ordered, control, effort, board, result))
-    board.add(space.evaluate(candidate.name, renumbered(candidate.plan, order)));
+  return search_like(ordered, order, space, control, effort, board);
 }
 
 }  // namespace
 
-Duration least_of_any_kind(const Space& space, const SearchResult& result) {
-  return Duration{result.interrupted ? 0 : ColumnBounds(space).least_of_any_kind()};
+FamilyBound bound_by_work(PlanFamily family, const Space& space, bool is_interrupted) {
+  return {family, Duration{is_interrupted ? 0 : ColumnBounds(space).least_of_any_kind()},
+          std::string(relaxation::work_of_any_plan)};
 }
 
 namespace {
@@ -49,103 +58,105 @@ namespace {
 /// Whether all devices are of one kind and costs do not ask where they are. Not for small searches,
 /// which are one of many.
 bool may_have_fastest_links(const Problem& problem, const SearchControl& control,
-                            const SearchResult& result) {
+                            const FamilyBounds& bounds) {
   const bool is_small = control.effort && !control.thorough;
   const Parallelism& parallelism = problem.parallelism;
-  return !is_small && result.scope.is_all() && problem.cluster.kinds.size() == 1 &&
+  return !is_small && !bounds.leaves_out() && problem.cluster.kinds.size() == 1 &&
          !needs_placement(problem) && parallelism.context == 1 && parallelism.expert == 1;
 }
 
 /// No plan whose stages stand on any devices takes less. Where all links are the fastest, they may
 /// as well stand on consecutive ones.
-Duration least_on_any_devices(const Problem& problem, const Space& space,
-                              const SearchControl& control, std::int64_t effort,
-                              const Leaderboard& board, SearchResult& result) {
-  const Duration by_work = least_of_any_kind(space, result);
-  if (result.interrupted || !may_have_fastest_links(problem, control, result)) return by_work;
+Searched search_on_any_devices(const Problem& problem, const Space& space,
+                               const SearchControl& control, std::int64_t effort,
+                               const Leaderboard& board, const Searched& known) {
+  const bool is_interrupted = known.counts.interrupted;
+  Searched anywhere;
+  anywhere.bounds.add(bound_by_work(PlanFamily::scattered_devices, space, is_interrupted));
+  if (is_interrupted || !may_have_fastest_links(problem, control, known.bounds)) return anywhere;
   Problem fastest = problem;
   fastest.cluster = with_fastest_links(problem.cluster);
-  SearchResult found;
-  found.lower_bound = Duration::max();
-  SearchControl own = control;
+  SearchControl own = for_better(control, board);
   own.progress = {};
-  if (const auto threshold = board.threshold())
-    own.worth = std::min(control.worth.value_or(Duration::max()), *threshold);
   Leaderboard faster(1);
   std::vector<Candidate> none;
-  search_one_order(fastest, own, effort, none, faster, found);
-  Duration least = std::min(found.lower_bound, found.scope.least_of_others);
+  Searched found = search_one_order(fastest, own, effort, none, faster);
   const Space on_fastest(fastest);
-  if (!found.interrupted && has_several_degrees(on_fastest))
-    least = std::min(least, search_mixed_degrees(on_fastest, own, faster, found));
-  result.candidates += found.candidates;
-  result.pruned += found.pruned;
-  result.interrupted = found.interrupted;
-  return found.interrupted ? by_work : std::max(by_work, least);
+  if (!found.counts.interrupted && has_several_degrees(on_fastest))
+    found.add(search_mixed_degrees(on_fastest, own, faster));
+  anywhere.counts = found.counts;
+  if (!found.counts.interrupted && found.bounds.least() > anywhere.bounds.least()) {
+    anywhere.bounds.replace({PlanFamily::scattered_devices, found.bounds.least(),
+                             std::string(relaxation::fastest_links)});
+  }
+  return anywhere;
 }
 
 /// Orders that keep nodes together: stages on devices here and there remain beyond the scope,
 /// unless they are known to be no faster.
-void search_some_device_orders(const std::vector<std::vector<int>>& orders, const Problem& problem,
-                               const Space& space, const SearchControl& control,
-                               std::int64_t effort, Leaderboard& board, SearchResult& result) {
+Searched search_some_device_orders(const std::vector<std::vector<int>>& orders,
+                                   const Problem& problem, const Space& space,
+                                   const SearchControl& control, std::int64_t effort,
+                                   Leaderboard& board, Searched known) {
   const auto parts = static_cast<std::int64_t>(std::max<std::size_t>(orders.size(), 4));
   for (const std::vector<int>& order : orders) {
-    if (result.interrupted) break;
-    search_in(order, problem, space, control, effort / parts, board, result);
+    if (known.counts.interrupted) break;
+    known.add(search_in(order, problem, space, control, effort / parts, board));
   }
-  const Duration least = least_on_any_devices(problem, space, control, effort / 4, board, result);
-  if (least >= std::min(result.lower_bound, board.best().value_or(Duration::max()))) return;
-  result.scope.add({.consecutive_devices = true, .least_of_others = least});
+  const Searched anywhere =
+      search_on_any_devices(problem, space, control, effort / 4, board, known);
+  known.counts.add(anywhere.counts);
+  const Duration incumbent = board.best().value_or(Duration::max());
+  if (anywhere.bounds.least() < std::min(known.bounds.searched(), incumbent))
+    known.bounds.add(anywhere.bounds);
+  return known;
 }
 
 /// Every order, along each of these orders of the layers: the bound is that of all plans, or of
 /// those on consecutive devices, with what the others take at least.
-void search_every_device_order(const std::vector<std::vector<int>>& orders,
-                               const std::vector<Problem>& along, const SearchControl& control,
-                               std::int64_t effort, Leaderboard& board, SearchResult& result) {
+Searched search_every_device_order(const std::vector<std::vector<int>>& orders,
+                                   const std::vector<Problem>& along, const SearchControl& control,
+                                   std::int64_t effort, Leaderboard& board, Searched known) {
   const auto parts =
       static_cast<std::int64_t>(std::max<std::size_t>(orders.size() * along.size(), 4));
   const std::optional<Duration> before = board.best();
-  SearchResult others;
-  others.lower_bound = Duration::max();
+  Searched others;
   for (const Problem& problem : along) {
     const Space space(problem);
     for (const std::vector<int>& order : orders) {
-      if (others.interrupted) break;
-      search_in(order, problem, space, control, effort / parts, board, others);
+      if (others.counts.interrupted) break;
+      others.add(search_in(order, problem, space, control, effort / parts, board));
     }
   }
-  result.candidates += others.candidates;
-  result.pruned += others.pruned;
-  result.interrupted = result.interrupted || others.interrupted;
-  if (others.interrupted) others.lower_bound = Duration{0};
-  result.scope.add(others.scope);
-  if (others.lower_bound >= result.lower_bound) return;
-  if (board.best() != before) {
-    result.lower_bound = others.lower_bound;
-    result.rests_on = others.rests_on;
-  } else {
-    result.scope.add({.consecutive_devices = true, .least_of_others = others.lower_bound});
-  }
+  if (others.counts.interrupted) others.bounds.add(FamilyBound{});
+  known.counts.add(others.counts);
+  known.bounds.add_left_out(others.bounds);
+  FamilyBound row = *others.bounds.find(PlanFamily::searched);
+  if (row.lower_bound >= known.bounds.searched()) return known;
+  if (board.best() == before) row.family = PlanFamily::scattered_devices;
+  known.bounds.add(std::move(row));
+  return known;
 }
 
 }  // namespace
 
-void search_device_orders(const Problem& problem, const std::vector<std::vector<int>>& layer_orders,
-                          const Space& space, const SearchControl& control, std::int64_t effort,
-                          Leaderboard& board, SearchResult& result) {
+Searched search_device_orders(const Problem& problem,
+                              const std::vector<std::vector<int>>& layer_orders, const Space& space,
+                              const SearchControl& control, std::int64_t effort, Leaderboard& board,
+                              Searched known) {
   const DeviceOrders asked = asked_device_orders(problem);
   if (!asked.is_every) {
-    return search_some_device_orders(asked.orders, problem, space, control, effort, board, result);
+    return search_some_device_orders(asked.orders, problem, space, control, effort, board,
+                                     std::move(known));
   }
-  if (asked.orders.empty()) return;
-  if (result.interrupted) {  // nothing is known of the others
-    return result.scope.add({.consecutive_devices = true, .least_of_others = Duration{0}});
+  if (asked.orders.empty()) return known;
+  if (known.counts.interrupted) {  // nothing is known of the others
+    known.bounds.add({.family = PlanFamily::scattered_devices});
+    return known;
   }
   std::vector<Problem> along{problem};
   for (const std::vector<int>& order : layer_orders) along.push_back(in_order(problem, order));
-  search_every_device_order(asked.orders, along, control, effort, board, result);
+  return search_every_device_order(asked.orders, along, control, effort, board, std::move(known));
 }
 
 namespace {
@@ -167,42 +178,28 @@ std::optional<Placed> best_placed(const SearchResult& answer, const Space& space
 
 }  // namespace
 
-SearchResult search_placed(const Problem& problem, const Space& space, const SearchControl& control,
-                           std::int64_t effort, Leaderboard& board, SearchResult& result) {
+Placement search_placed(const Problem& problem, const Space& space, const SearchControl& control,
+                        std::int64_t effort, Leaderboard& board) {
   constexpr int most_placed = 4;
   SearchControl alike = control;
   alike.explain = false;
   alike.worth.reset();
   alike.top = std::max(control.top, most_placed);
-  std::optional<SearchResult> best_links;
+  auto [best_links, searched] = Placement{};
   for (const Problem& question : questions_to_place(problem)) {
     // The first one bounds the answer, the others are ways to find it.
     alike.effort = best_links ? effort / 8 : effort / 2;
     const SearchResult answer = search_at_once(question, alike, {});
-    result.interrupted = result.interrupted || answer.interrupted;
+    searched.counts.interrupted = searched.counts.interrupted || answer.interrupted;
     const auto best =
         best_placed(answer, space, {.left = effort / 16, .stop = control.stop}, board);
     if (!best_links) best_links = answer;
     const bool may_gain = best && best_links->lower_bound < board.best();
-    if (result.interrupted || !may_gain) break;
+    if (searched.counts.interrupted || !may_gain) break;
     if (has_many_devices(space, space.settings().front())) continue;
-    search_in(best->order, problem, space, control, effort / 16, board, result);
+    searched.add(search_in(best->order, problem, space, control, effort / 16, board));
   }
-  return *std::move(best_links);
-}
-
-void take_bound(const SearchResult& best_links, const Space& space, SearchResult& result) {
-  if (result.bounds_any_kind) {
-    result.lower_bound = least_of_any_kind(space, result);
-    return;
-  }
-  result.lower_bound = best_links.lower_bound;
-  result.searched_bound = best_links.searched_bound;
-  result.scope = best_links.scope;
-  result.bounds_any_kind = best_links.bounds_any_kind;
-  result.least_of_mixed = best_links.least_of_mixed;
-  result.question = best_links.question;
-  result.rests_on = best_links.rests_on;
+  return {.best_links = std::move(best_links), .searched = std::move(searched)};
 }
 
 namespace {
@@ -213,9 +210,7 @@ Problem on_fewer(Problem problem, int devices) {
   return problem;
 }
 
-/// Where the best plan is far from its bound, one that leaves some devices out may be better than
-/// what was found on all of them: on fewer there are fewer layouts, and more of them are looked at.
-/// Just beyond as many devices as chains are walked on, as many as that.
+/// How many devices to try, none left out by the bound by work.
 std::vector<int> fewer_devices(const Problem& problem, const Leaderboard& board) {
   constexpr int most_left_out_beyond = 3;
   const int all = available_devices(problem);
@@ -243,25 +238,18 @@ std::vector<int> fewer_devices(const Problem& problem, const Leaderboard& board)
 
 }  // namespace
 
-void search_fewer_devices(const Problem& problem, const Space& space, const SearchControl& control,
-                          std::int64_t effort, Leaderboard& board, SearchResult& result) {
-  const Duration bound = std::min(result.lower_bound, result.scope.least_of_others);
-  if (control.only_scope || result.interrupted || bound >= board.best().value_or(Duration::max()))
-    return;
+SearchCounts search_fewer_devices(const Problem& problem, const Space& space,
+                                  const SearchControl& control, std::int64_t effort,
+                                  Leaderboard& board) {
+  SearchCounts searched;
   const std::vector<int> counts = fewer_devices(problem, board);
   const auto parts = static_cast<std::int64_t>(std::max<std::size_t>(counts.size(), 2));
   for (const int devices : counts) {
-    if (result.interrupted) break;
-    const Problem fewer = on_fewer(problem, devices);
-    SearchResult of_fewer;
-    const std::vector<Candidate> found =
-        find_better(fewer, control, effort / parts, board, of_fewer);
-    result.interrupted = of_fewer.interrupted;
-    result.candidates += of_fewer.candidates;
-    result.pruned += of_fewer.pruned;
-    for (const Candidate& candidate : found)
-      board.add(space.evaluate(candidate.name, candidate.plan));
+    if (searched.interrupted) break;
+    searched.add(
+        search_like(on_fewer(problem, devices), {}, space, control, effort / parts, board).counts);
   }
+  return searched;
 }
 
 }  // namespace stagecraft

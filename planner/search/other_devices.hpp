@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "planner/problem/incumbents.hpp"
@@ -18,29 +19,33 @@
 
 namespace stagecraft {
 
-/// A bound by work for plans of every kind; none for a search that was stopped, which has no time
-/// for it.
-Duration least_of_any_kind(const Space& space, const SearchResult& result);
+/// The bound by work, which holds for plans of every kind; of a search that was interrupted, which
+/// has no time for it, 0.
+FamilyBound bound_by_work(PlanFamily family, const Space& space, bool is_interrupted);
 
 /// Where the best plan is far from its bound, one that leaves some devices out may be better than
 /// what was found on all of them: on fewer there are fewer layouts, and more of them are looked at.
 /// Just beyond as many devices as chains are walked on, as many as that.
-void search_fewer_devices(const Problem& problem, const Space& space, const SearchControl& control,
-                          std::int64_t effort, Leaderboard& board, SearchResult& result);
+SearchCounts search_fewer_devices(const Problem& problem, const Space& space,
+                                  const SearchControl& control, std::int64_t effort,
+                                  Leaderboard& board);
 
 /// Along the model's own order of layers, and along these others, too, if every order of devices is
-/// tried. The result's bound becomes that of all of them, or its scope narrower.
-void search_device_orders(const Problem& problem, const std::vector<std::vector<int>>& layer_orders,
-                          const Space& space, const SearchControl& control, std::int64_t effort,
-                          Leaderboard& board, SearchResult& result);
+/// tried. Adds to what is known: the bound becomes that of all of them, or its scope narrower.
+Searched search_device_orders(const Problem& problem,
+                              const std::vector<std::vector<int>>& layer_orders, const Space& space,
+                              const SearchControl& control, std::int64_t effort, Leaderboard& board,
+                              Searched known);
 
-/// Where devices have links of their own, and too many orders to search each. Gives the answer for
-/// the cluster with its best links, which bounds all plans.
-SearchResult search_placed(const Problem& problem, const Space& space, const SearchControl& control,
-                           std::int64_t effort, Leaderboard& board, SearchResult& result);
+/// What was found where devices have links of their own.
+struct Placement {
+  /// The answer for the cluster with its best links, which bounds all plans.
+  std::optional<SearchResult> best_links;
+  Searched searched;  ///< on the cluster itself
+};
 
-/// That answer's bound, for plans on devices in every order; where the best plan is of no kind that
-/// was searched, a bound for any kind.
-void take_bound(const SearchResult& best_links, const Space& space, SearchResult& result);
+/// Where devices have links of their own, and too many orders to search each.
+Placement search_placed(const Problem& problem, const Space& space, const SearchControl& control,
+                        std::int64_t effort, Leaderboard& board);
 
 }  // namespace stagecraft

@@ -237,8 +237,7 @@ bool has_simulated_schedules(const Problem& problem) {
 
 SearchResult search_with_simulated(const Problem& problem, const SearchControl& control) {
   const Problem others = with_schedules(problem, false);
-  SearchResult result{.plans = {}, .infeasible = {}, .strategy = "exact"};
-  result.lower_bound = result.least_of_mixed = Duration::max();
+  SearchResult result{.strategy = "exact"};
   if (!others.schedules.empty()) result = search_exact(others, control);
   Leaderboard board(control.top);
   for (const Candidate& plan : std::exchange(result.plans, {})) board.add(plan);
@@ -250,12 +249,9 @@ SearchResult search_with_simulated(const Problem& problem, const SearchControl& 
   result.interrupted = result.interrupted || control.stop.stop_requested();
   // Nobody verifies a bound of such plans again.
   result.question.reset();
-  const Duration least = least_by_work(search.space());
-  if (least < result.lower_bound) {
-    result.lower_bound = least;
-    result.rests_on = relaxation::work_of_any_plan;
-  }
-  result.searched_bound = std::min(result.lower_bound, board.best().value_or(Duration::max()));
+  result.families.add({.lower_bound = least_by_work(search.space()),
+                       .rests_on = std::string(relaxation::work_of_any_plan)});
+  result.families.cap_searched(board.best().value_or(Duration::max()));
   result = finish(board, std::move(result));
   if (!result.plans.empty()) {
     result.infeasible.reset();

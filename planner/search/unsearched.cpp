@@ -108,11 +108,10 @@ bool is_searched_elsewhere(const Space& space, const Plan& plan) {
   return is_searched(space, in_a_row) || is_mixed_chain(space, in_a_row);
 }
 
-/// Of all of these, and of nothing else.
-bool is_of_consecutive_devices(const Scope& scope) {
-  const bool has_more =
-      scope.equal_replicas || scope.one_degree || scope.no_empty || scope.orders > 0;
-  return scope.consecutive_devices && !has_more;
+/// Whether stages on other devices are all that is left out.
+bool leaves_out_only_devices(const FamilyBounds& bounds) {
+  return bounds.has(PlanFamily::scattered_devices) &&
+         std::ranges::count_if(bounds.rows(), &FamilyBound::is_left_out) == 1;
 }
 
 /// A plan that was not searched for says who found it.
@@ -150,26 +149,41 @@ Duration least_of_its_kind(const Space& space, const Plan& plan, Duration least_
 
 namespace {
 
-/// The same where the scope says what plans on other devices take at least, if it leaves them out.
-Duration least_beyond_scope(const Space& space, const Plan& plan, Duration least_of_mixed) {
-  return is_searched_elsewhere(space, plan) ? least_of_mixed
-                                            : least_of_its_kind(space, plan, least_of_mixed);
+/// The same where a family of its own says what plans on other devices take at least.
+FamilyBound of_any_kind(const Space& space, const Plan& plan, const FamilyBound& mixed) {
+  const Duration least = is_searched_elsewhere(space, plan)
+                             ? mixed.lower_bound
+                             : least_of_its_kind(space, plan, mixed.lower_bound);
+  return {PlanFamily::any_kind, least,
+          least == mixed.lower_bound ? mixed.rests_on : std::string(relaxation::work_of_any_plan)};
+}
+
+/// Chains of several degrees; where a search has no time for them, nothing is known.
+Searched search_several_degrees(const Space& space, const SearchControl& control,
+                                Leaderboard& board) {
+  Searched searched;
+  if (has_several_degrees(space)) {
+    if (!control.stop.stop_requested()) return search_mixed_degrees(space, control, board);
+    searched.bounds.add({.family = PlanFamily::several_degrees});
+  }
+  return searched;
 }
 
 }  // namespace
 
-void add_unsearched(const Space& space, const SearchControl& control, std::vector<Candidate> starts,
-                    Leaderboard& board, SearchResult& result) {
+Searched add_unsearched(const Space& space, const SearchControl& control,
+                        std::vector<Candidate> starts, Leaderboard& board, Searched known) {
   add_best(space, control, board, starts);
   const std::optional<Duration> searched = board.best();
   // Of equal stages there are none beyond.
   if (!has_equal_stages(space.problem())) add_outside(space, control, starts, board);
   // Bounds on plans of every kind take costs of all layers in every setting.
   const bool has_time = !control.stop.stop_requested();
-  result.least_of_mixed = !has_several_degrees(space) ? Duration::max()
-                          : has_time ? search_mixed_degrees(space, control, board, result)
-                                     : Duration{0};
-  result.interrupted = result.interrupted || control.stop.stop_requested();
+  const Searched several = search_several_degrees(space, control, board);
+  known.counts.add(several.counts);
+  known.counts.interrupted = known.counts.interrupted || control.stop.stop_requested();
+  FamilyBound mixed{PlanFamily::several_degrees, Duration::max()};
+  if (const FamilyBound* found = several.bounds.find(mixed.family)) mixed = *found;
   const Candidate* best = board.front();
   // A search by columns may also begin with a plan of another kind and find none that is better, or
   // come across uneven chains, in any order of layers or devices.
@@ -178,29 +192,22 @@ void add_unsearched(const Space& space, const SearchControl& control, std::vecto
   };
   const bool may_be_beyond =
       best != nullptr &&
-      (board.best() != searched || (result.scope.equal_replicas && is_no_column(best->plan)));
+      (board.best() != searched ||
+       (known.bounds.has(PlanFamily::unequal_replicas) && is_no_column(best->plan)));
   const bool is_beyond = may_be_beyond && !is_searched(space, best->plan);
-  if (is_beyond && is_mixed_chain(space, best->plan) && is_of_consecutive_devices(result.scope)) {
+  if (is_beyond && is_mixed_chain(space, best->plan) && leaves_out_only_devices(known.bounds)) {
     // These stand on consecutive devices, too: the scope speaks of them.
-    if (result.least_of_mixed < result.searched_bound) {
-      result.searched_bound = result.least_of_mixed;
-      result.rests_on = result.least_of_mixed <= least_of_any_kind(space, result)
-                            ? relaxation::work_of_any_plan
-                            : relaxation::degrees_of_their_own;
-    }
-    result.lower_bound = std::min(result.lower_bound, result.least_of_mixed);
-    return;
+    mixed.family = PlanFamily::searched;
+    known.bounds.add(std::move(mixed));
+    return known;
   }
   if (is_beyond) {
-    // Its bound speaks of all kinds, those beyond the scope included.
-    const Duration least =
-        has_time ? least_beyond_scope(space, best->plan, result.least_of_mixed) : Duration{0};
-    result.lower_bound = std::min({result.lower_bound, result.scope.least_of_others, least});
-    result.bounds_any_kind = true;
-    if (result.lower_bound <= Duration{0}) result.question.reset();  // nothing to prove
+    known.bounds.add(has_time ? of_any_kind(space, best->plan, mixed)
+                              : FamilyBound{.family = PlanFamily::any_kind});
   }
-  if (result.least_of_mixed < board.best().value_or(Duration::max()))
-    result.scope.add({.one_degree = true, .least_of_others = result.least_of_mixed});
+  if (mixed.lower_bound < board.best().value_or(Duration::max()))
+    known.bounds.add(std::move(mixed));
+  return known;
 }
 
 }  // namespace stagecraft

@@ -23,9 +23,9 @@ Duration least_of_its_kind(const Space& space, const Plan& plan, Duration least_
 
 /// Puts the best of such plans on the board if it is faster than what is there, found near the
 /// starts and near the best plan, and among chains of several degrees, in a few seconds or half of
-/// the search's effort. The result's bound then is one for its kind, too; else its scope says which
-/// plans it speaks of.
-void add_unsearched(const Space& space, const SearchControl& control, std::vector<Candidate> starts,
-                    Leaderboard& board, SearchResult& result);
+/// the search's effort. Adds to what is known: the bounds of several degrees, if they may be
+/// faster, and of any kind, if the best plan is of none that was searched.
+Searched add_unsearched(const Space& space, const SearchControl& control,
+                        std::vector<Candidate> starts, Leaderboard& board, Searched known);
 
 }  // namespace stagecraft

@@ -222,7 +222,7 @@ bool require_no_worse(const Large& large, const SearchControl& control,
   const Duration step = with.plans.front().prediction->step;
   REQUIRE(step <= without.plans.front().prediction->step);
   REQUIRE(with.lower_bound <= step);
-  REQUIRE(with.lower_bound <= without.searched_bound);
+  REQUIRE(with.lower_bound <= without.families.searched());
   return step < without.plans.front().prediction->step;
 }
 

@@ -208,13 +208,13 @@ TEST_CASE("where columns are searched, the scope says that none of their stages 
   problem.profile.entries.push_back(problem.profile.entries.front());
   problem.profile.entries.back().setting.microbatch = 2;
   const SearchResult filled = search_exact(problem, {});
-  CHECK_FALSE(filled.scope.no_empty);
+  CHECK_FALSE(filled.families.has(PlanFamily::empty_stages));
   problem.min_layers_per_stage = 0;
   const SearchResult result = search_exact(problem, {});
   REQUIRE_FALSE(result.plans.empty());
-  CHECK(result.scope.no_empty);
-  CHECK(to_string(result.scope).ends_with("layers"));
-  CHECK(result.scope.least_of_others <= result.plans.front().prediction->step);
+  CHECK(result.families.has(PlanFamily::empty_stages));
+  CHECK(result.families.scope().ends_with("layers"));
+  CHECK(result.families.least_left_out() <= result.plans.front().prediction->step);
   CHECK_FALSE(has_empty_stage(result.plans.front().plan));
   CHECK(result.plans.front().prediction->step == filled.plans.front().prediction->step);
 }

@@ -122,14 +122,14 @@ inline bool require_as_good_as_every_degree(const Problem& problem, int& tried) 
   const Duration best = everything.best();
   tried += everything.tried();
   const SearchResult found = search_exact(problem, {});
-  CHECK(found.least_of_mixed <= best);
+  CHECK(std::min(found.lower_bound, found.families.least_left_out()) <= best);
   if (found.plans.empty()) {
     CHECK(best == Duration::max());
     return false;
   }
   const Duration step = pace(*found.plans.front().prediction);
   CHECK(step <= best);
-  CHECK_FALSE(found.scope.one_degree);
+  CHECK_FALSE(found.families.has(PlanFamily::several_degrees));
   const Plan& plan = found.plans.front().plan;
   const bool is_mixed = is_mixed_chain(space, plan);
   if (is_mixed) CHECK(step == best);

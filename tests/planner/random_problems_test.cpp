@@ -179,8 +179,9 @@ TEST_CASE("random problems: exact is as good as trying everything, on devices an
 
 /// What the search says that no plan at all is below, also where its bound leaves some out.
 Duration least_claimed(const SearchResult& result) {
-  return speaks_of_all_plans(result) ? result.lower_bound
-                                     : std::min(result.lower_bound, result.scope.least_of_others);
+  return speaks_of_all_plans(result)
+             ? result.lower_bound
+             : std::min(result.lower_bound, result.families.least_left_out());
 }
 
 /// How often no plan anywhere was below the bound, and what that said.

@@ -101,8 +101,8 @@ ordered_json candidate_json(const Problem& problem, const Candidate& candidate,
   json["gap"] = gap;
   if (gap > 0 && !search.rests_on.empty()) json["bound_rests_on"] = search.rests_on;
   if (has_scope(search)) {
-    json["scope"] = to_string(search.scope);
-    json["least_of_others_ns"] = search.scope.least_of_others.count();
+    json["scope"] = search.families.scope();
+    json["least_of_others_ns"] = search.families.least_left_out().count();
   }
   json["proved_optimal"] =
       candidate.objective ? search.proved_optimal : gap == 0 && !has_scope(search);
@@ -217,27 +217,33 @@ std::string targets_text(const Problem& problem, const std::vector<FrameworkAnsw
   return text;
 }
 
+/// What no plan that was searched takes less than; 0 where nothing is known of them.
+Duration searched_bound(const SearchResult& search) {
+  const FamilyBound* row = search.families.find(PlanFamily::searched);
+  return row == nullptr ? Duration{0} : row->lower_bound;
+}
+
 /// How far from the optimum a plan may be that was not proved.
 std::string distance_sentence(const SearchResult& search) {
   constexpr double least_shown = 0.0005;
   if (search.gap < least_shown) return "within less than 0.1 % of the optimum";
   if (search.lower_bound > Duration{0}) return "within " + percent(search.gap) + " of the optimum";
-  if (search.searched_bound <= Duration{0}) return "not proved: no bound was found";
+  if (searched_bound(search) <= Duration{0}) return "not proved: no bound was found";
   return "not proved: no bound is known for plans of this kind; those that were searched take " +
-         format_duration(search.searched_bound) + " or more";
+         format_duration(searched_bound(search)) + " or more";
 }
 
 /// Where the plan is of another kind, what is known of those that were searched.
 std::string of_searched(const SearchResult& search) {
-  const bool is_beyond = search.bounds_any_kind && !search.scope.is_all();
-  if (!is_beyond || search.searched_bound <= search.lower_bound) return "";
-  return fmt::format("; {} take {} or more", to_string(search.scope),
-                     format_duration(search.searched_bound));
+  const bool is_beyond = search.families.has(PlanFamily::any_kind) && search.families.leaves_out();
+  if (!is_beyond || searched_bound(search) <= search.lower_bound) return "";
+  return fmt::format("; {} take {} or more", search.families.scope(),
+                     format_duration(searched_bound(search)));
 }
 
 /// What plans beyond the scope take or cost at least.
 std::string least_of_others(const Problem& problem, const SearchResult& search) {
-  const Duration least = search.scope.least_of_others;
+  const Duration least = search.families.least_left_out();
   if (problem.objective != ObjectiveKind::cost) return format_duration(least);
   const Candidate& best = search.plans.front();
   const Objective objective = objective_of(problem, best, search);
@@ -254,8 +260,8 @@ std::string certificate_sentence(const Problem& problem, const SearchResult& sea
                        search.candidates, search.pruned,
                        search.interrupted ? ", stopped early" : "");
   }
-  std::string among = has_scope(search) ? " among " + to_string(search.scope) : "";
-  if (has_scope(search) && search.scope.least_of_others > Duration{0}) {
+  std::string among = has_scope(search) ? " among " + search.families.scope() : "";
+  if (has_scope(search) && search.families.least_left_out() > Duration{0}) {
     among += fmt::format("; with others {} is the least", least_of_others(problem, search));
   }
   if (search.proved_optimal) {

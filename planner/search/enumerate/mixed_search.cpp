@@ -7,6 +7,7 @@
 
 #include "planner/problem/objective.hpp"
 #include "planner/relaxations/mixed_bounds.hpp"
+#include "planner/relaxations/relaxations.hpp"
 #include "planner/relaxations/work_bound.hpp"
 #include "planner/search/evaluator.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
@@ -60,12 +61,12 @@ Time limit_of(Wanted wanted, const SearchControl& control, const Leaderboard& bo
 class MixedWalk {
  public:
   MixedWalk(const Space& space, const SearchControl& control, const MixedBounds& bounds,
-            Leaderboard& board, SearchResult& result, Effort& effort, Wanted wanted)
+            Leaderboard& board, SearchCounts& counts, Effort& effort, Wanted wanted)
       : space_(space),
         control_(control),
         bounds_(bounds),
         board_(board),
-        result_(result),
+        counts_(counts),
         effort_(effort),
         wanted_(wanted) {
     for (const Setting* setting : bounds.settings())
@@ -152,7 +153,7 @@ class MixedWalk {
       if (!choice) continue;
       if (chain.bound(place.head, *choice, place.layers, own, kind.replicas, left, beyond) >
           limit()) {
-        ++result_.pruned;
+        ++counts_.pruned;
         continue;
       }
       place.choice = *choice;
@@ -161,7 +162,7 @@ class MixedWalk {
       } else if (is_within()) {
         consider();
       } else {
-        ++result_.pruned;
+        ++counts_.pruned;
       }
     }
   }
@@ -248,7 +249,7 @@ class MixedWalk {
     if (gives_up() || seen.size() >= most_cases || !seen.insert(choices).second) return;
     effort_.spend(2 * steps_per_simulated_instruction * plan.batch.microbatches * chunks);
     const Candidate candidate = space_.evaluate(std::string(name_of_searched), plan);
-    ++result_.candidates;
+    ++counts_.candidates;
     if (is_undecided(candidate)) complete_ = false;
     if (!candidate.prediction) return;
     board_.add(candidate);
@@ -265,7 +266,7 @@ class MixedWalk {
   const SearchControl& control_;
   const MixedBounds& bounds_;
   Leaderboard& board_;
-  SearchResult& result_;
+  SearchCounts& counts_;
   Effort& effort_;
   Wanted wanted_;
   std::vector<std::unique_ptr<FastClock>> clocks_;  ///< per setting
@@ -294,12 +295,12 @@ bool walk_group(MixedWalk& walk, Effort& effort) {
 
 /// One group: what no plan of it takes less than, but for those on the board.
 Time search_group(const Space& space, const SearchControl& control, const Settings& settings,
-                  Leaderboard& board, SearchResult& result, Effort& effort) {
+                  Leaderboard& board, SearchCounts& counts, Effort& effort) {
   MixedBounds bounds(space, settings);
   const auto limit = [&] { return limit_of(Wanted::best, control, board); };
   if (bounds.least() > limit()) return bounds.least();
   if (!probe(bounds, limit(), control, effort)) return limit() + 1;
-  MixedWalk walk(space, control, bounds, board, result, effort, Wanted::best);
+  MixedWalk walk(space, control, bounds, board, counts, effort, Wanted::best);
   if (walk_group(walk, effort)) return limit() + 1;
   Time least = bounds.least(), high = limit();
   const Time enough = (high - least) / narrow_steps;
@@ -316,23 +317,24 @@ Time search_group(const Space& space, const SearchControl& control, const Settin
 
 /// Where the board shows several plans: those behind the best one.
 void fill_board(const Space& space, const SearchControl& control, const Settings& settings,
-                Leaderboard& board, SearchResult& result, Effort& effort) {
+                Leaderboard& board, SearchCounts& counts, Effort& effort) {
   const Time limit = limit_of(Wanted::shown, control, board);
   const bool has_seen_them = limit <= limit_of(Wanted::best, control, board);
   if (has_seen_them || effort.is_spent()) return;
   MixedBounds bounds(space, settings);
   if (bounds.least() > limit || !probe(bounds, limit, control, effort)) return;
-  MixedWalk walk(space, control, bounds, board, result, effort, Wanted::shown);
+  MixedWalk walk(space, control, bounds, board, counts, effort, Wanted::shown);
   walk_group(walk, effort);
 }
 
 }  // namespace
 
-Duration search_mixed_degrees(const Space& space, const SearchControl& control, Leaderboard& board,
-                              SearchResult& result) {
+Searched search_mixed_degrees(const Space& space, const SearchControl& control,
+                              Leaderboard& board) {
   const Duration by_work{ColumnBounds(space).least_of_any_kind()};
   Effort effort{.left = std::min(effort_in_all, control.effort.value_or(INT64_MAX) / 4),
                 .stop = control.stop};
+  Searched searched;
   Time least = never;
   std::vector<Settings> known;
   for (const Settings& settings : groups_of(space)) {
@@ -340,15 +342,21 @@ Duration search_mixed_degrees(const Space& space, const SearchControl& control, 
       least = std::min<Time>(least, by_work.count());
       continue;
     }
-    least = std::min(least, search_group(space, control, settings, board, result, effort));
+    least = std::min(least, search_group(space, control, settings, board, searched.counts, effort));
     known.push_back(settings);
   }
   // The proof comes first, then what else is shown.
   for (const Settings& settings : known)
-    fill_board(space, control, settings, board, result, effort);
+    fill_board(space, control, settings, board, searched.counts, effort);
   // With no plan at all there is nothing that one could be faster than.
   least = std::min(least, limit_of(Wanted::best, control, board) + 1);
-  return least == never ? Duration::max() : std::max(by_work, Duration{least});
+  const bool is_more = Duration{least} > by_work;
+  searched.bounds.add(
+      {.family = PlanFamily::several_degrees,
+       .lower_bound = least == never ? Duration::max() : std::max(by_work, Duration{least}),
+       .rests_on =
+           std::string(is_more ? relaxation::degrees_of_their_own : relaxation::work_of_any_plan)});
+  return searched;
 }
 
 bool has_several_degrees(const Space& space) {

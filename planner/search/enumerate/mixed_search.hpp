@@ -8,12 +8,11 @@
 
 namespace stagecraft {
 
-/// Puts what is faster onto the board, and returns what no plan takes less than whose stages have
-/// several degrees: at least what the board's best plan then takes, or what is worth it, if it has
-/// seen them all. Where such plans are of kinds that it does not know, or the effort does not last,
-/// it is a bound by tables or by work alone.
-Duration search_mixed_degrees(const Space& space, const SearchControl& control, Leaderboard& board,
-                              SearchResult& result);
+/// Puts what is faster onto the board, and returns the bound of `PlanFamily::several_degrees`: at
+/// least what the board's best plan then takes, or what is worth it, if it has seen them all. Where
+/// such plans are of kinds that it does not know, or the effort does not last, it is a bound by
+/// tables or by work alone.
+Searched search_mixed_degrees(const Space& space, const SearchControl& control, Leaderboard& board);
 
 /// Whether stages could have degrees of their own at all.
 bool has_several_degrees(const Space& space);

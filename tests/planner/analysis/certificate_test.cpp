@@ -249,7 +249,7 @@ TEST_CASE("a plan of a kind that was not searched is not called optimal", "[cert
       plan.stages, [&](const Stage& stage) { return stage.devices.size() == replicas; });
   REQUIRE_FALSE(are_equal);
   CHECK_FALSE(plan.search->proved_optimal);
-  CHECK(plan.search->lower_bound <= result.scope.least_of_others);
+  CHECK(plan.search->lower_bound <= result.families.least_left_out());
   // What is the best of those that were searched holds, though this one is faster.
   SearchControl control;
   control.only_scope = true;

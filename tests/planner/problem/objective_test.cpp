@@ -178,7 +178,7 @@ TEST_CASE("the cheapest plan may stand on any devices", "[objective][seconds]") 
     if (found.plans.empty()) continue;
     CHECK(value_of(problem, found.plans.front()) <= least);
     CHECK(objective_of(problem, found.plans.front(), found).lower_bound <= least);
-    CHECK(found.scope.is_all());
+    CHECK_FALSE(found.families.leaves_out());
     const std::vector<int> used = used_devices(found.plans.front().plan);
     on_others += used.back() >= static_cast<int>(used.size()) ? 1 : 0;
   }
@@ -203,7 +203,7 @@ TEST_CASE("of more devices than can be tried in every set, the cheap ones are tr
   REQUIRE(!found.plans.empty());
   CHECK(price_per_hour(problem, found.plans.front().plan) == 1);
   // Sets that were left out have work to do, too, at no lower price.
-  CHECK(found.scope.consecutive_devices);
+  CHECK(found.families.has(PlanFamily::scattered_devices));
   CHECK(speaks_of_all_plans(found));
   CHECK(found.proved_optimal);
 }

@@ -88,7 +88,7 @@ struct ComparedWithReplicas {
     CHECK(std::min(search.least(), answer ? answer->count() : never) <= best);
     // Where not columns but everything is searched, they are not forgotten.
     const SearchResult all = search_exact(problem, {});
-    CHECK_FALSE(all.scope.equal_replicas);
+    CHECK_FALSE(all.families.has(PlanFamily::unequal_replicas));
     CHECK(std::min(all.lower_bound.count(), never) <= best);
     if (!all.plans.empty()) proved += all.proved_optimal ? 1 : 0;
   }
@@ -312,7 +312,7 @@ TEST_CASE("with several stages per device and many layers few devices are search
   const SearchResult result = search_exact(problem, {});
   REQUIRE_FALSE(result.plans.empty());
   CHECK(result.gap < 0.02);
-  CHECK(to_string(result.scope) == "plans whose stages all have equally many replicas in lockstep");
+  CHECK(result.families.scope() == "plans whose stages all have equally many replicas in lockstep");
   problem.schedules = {{.name = "1f1b"}};
   CHECK_FALSE(is_wide(Space(problem), Space(problem).settings().front()));
 }

@@ -52,15 +52,15 @@ TEST_CASE("a stage gets a tensor-parallel degree of its own where that is faster
   REQUIRE(plan.stages.size() == 2);
   CHECK(plan.stages[0].devices == std::vector<std::vector<int>>{{0, 1}});
   CHECK(plan.stages[1].devices == std::vector<std::vector<int>>{{2}, {3}});
-  CHECK(mixed.bounds_any_kind);
+  CHECK(mixed.families.has(PlanFamily::any_kind));
   CHECK(mixed.question);
   CHECK(mixed.proved_optimal);
-  CHECK(mixed.scope.is_all());
+  CHECK_FALSE(mixed.families.leaves_out());
   for (const int degree : {1, 2}) {
     problem.tensor_parallel = {degree};
     const SearchResult one = search_exact(problem, {});
     REQUIRE(one.proved_optimal);
-    CHECK(one.scope.is_all());
+    CHECK_FALSE(one.families.leaves_out());
     CHECK(pace(*one.plans.front().prediction) > pace(*mixed.plans.front().prediction));
   }
 }
@@ -76,7 +76,7 @@ TEST_CASE("stages that share parameters keep one degree", "[unsearched]") {
   }
   CHECK(degrees.size() == 1);
   CHECK(found.proved_optimal);
-  CHECK(found.scope.is_all());
+  CHECK_FALSE(found.families.leaves_out());
 }
 
 TEST_CASE("where one degree is best and all have been searched the bound speaks of all",
@@ -86,8 +86,8 @@ TEST_CASE("where one degree is best and all have been searched the bound speaks 
   const SearchResult found = search_exact(problem, {});
   REQUIRE(found.proved_optimal);
   CHECK(found.question);
-  CHECK(found.scope.is_all());
-  CHECK(found.least_of_mixed == found.lower_bound);
+  CHECK_FALSE(found.families.leaves_out());
+  CHECK_FALSE(found.families.has(PlanFamily::several_degrees));
 }
 
 TEST_CASE("where degrees of their own are not searched the bound speaks of plans with one degree",
@@ -99,45 +99,67 @@ TEST_CASE("where degrees of their own are not searched the bound speaks of plans
   // on four devices.
   const Duration work = 8 * (24ms + 24ms) / 4;
   const SearchResult mixed = search_exact(problem, {});
-  CHECK(mixed.bounds_any_kind);
+  CHECK(mixed.families.has(PlanFamily::any_kind));
   CHECK(mixed.lower_bound == work);
   problem.profile.entries.back().layers.back() = layer_cost(4ms, 8ms);
   const SearchResult found = search_exact(problem, {});
   REQUIRE_FALSE(found.plans.empty());
-  CHECK(found.searched_bound == found.plans.front().prediction->step);
+  CHECK(found.families.searched() == found.plans.front().prediction->step);
   CHECK(found.question);
-  CHECK(to_string(found.scope) == "plans whose stages all have the same tensor-parallel degree");
-  CHECK(found.scope.least_of_others == work);
-  CHECK(found.scope.least_of_others < found.searched_bound);
+  CHECK(found.families.scope() == "plans whose stages all have the same tensor-parallel degree");
+  CHECK(found.families.least_left_out() == work);
+  CHECK(found.families.least_left_out() < found.families.searched());
   // Of one degree all plans were searched, in all orders of these devices.
-  CHECK(found.lower_bound == found.searched_bound);
+  CHECK(found.lower_bound == found.families.searched());
   CHECK_FALSE(found.plans.front().plan.search->proved_optimal);
 }
 
-TEST_CASE("the scope of several searches is that of each, with the least of all others") {
-  Scope scope;
-  CHECK(scope.is_all());
-  scope.add({.one_degree = true, .least_of_others = 7ms});
-  scope.add({});
-  CHECK(to_string(scope) == "plans whose stages all have the same tensor-parallel degree");
-  scope.add({.equal_replicas = true, .least_of_others = 9ms});
-  CHECK_FALSE(scope.is_all());
-  CHECK(scope.least_of_others == 7ms);
-  Scope orders;
-  orders.add({.orders = 4, .least_of_others = 5ms});
-  CHECK_FALSE(orders.is_all());
-  CHECK(to_string(orders) == "plans along 4 of the model's orders of layers");
-  orders.add({.orders = 1});
-  CHECK(to_string(orders) == "plans along the model's own order of layers");
-  orders.add({});
-  orders.add({.one_degree = true});
-  CHECK(to_string(orders) ==
-        "plans along the model's own order of layers whose stages all have the same "
-        "tensor-parallel degree");
-  CHECK(orders.least_of_others == 5ms);
-  CHECK(to_string(scope) ==
+TEST_CASE("bounds of several searches: each family keeps its least, and all that are left out") {
+  using enum PlanFamily;
+  FamilyBounds bounds;
+  CHECK(bounds.binding() == nullptr);
+  CHECK_FALSE(bounds.leaves_out());
+  CHECK(bounds.least() == Duration::max());
+  bounds.add({.lower_bound = 9ms, .rests_on = "walk"});
+  bounds.add({several_degrees, 7ms, "work"});
+  bounds.add({several_degrees, 8ms, "tables"});
+  CHECK(bounds.scope() == "plans whose stages all have the same tensor-parallel degree");
+  bounds.add({unequal_replicas, 9ms});
+  CHECK(bounds.leaves_out());
+  CHECK(bounds.least_left_out() == 7ms);
+  CHECK(bounds.find(several_degrees)->rests_on == "work");
+  CHECK(bounds.scope() ==
         "plans whose stages all have the same tensor-parallel degree and equally many replicas in "
         "lockstep");
+  // The searched ones bound the answer, unless the best plan is none of them.
+  CHECK(bounds.binding()->family == searched);
+  bounds.add({any_kind, 8ms, "work of any plan"});
+  CHECK(bounds.binding()->family == several_degrees);
+  bounds.replace({any_kind, 7ms, "work of any plan"});
+  CHECK(bounds.binding()->family == any_kind);
+  bounds.cap_searched(5ms);
+  CHECK(bounds.searched() == 5ms);
+}
+
+TEST_CASE("bounds along several orders of layers speak of the fewest") {
+  using enum PlanFamily;
+  FamilyBounds bounds;
+  bounds.add({other_layer_orders, 5ms, "", 4});
+  CHECK(bounds.scope() == "plans along 4 of the model's orders of layers");
+  FamilyBounds others;
+  others.add({.lower_bound = 1ms});
+  others.add({other_layer_orders, 6ms, "", 1});
+  others.add({several_degrees, 6ms});
+  bounds.add_left_out(others);
+  CHECK_FALSE(bounds.has(searched));
+  CHECK(bounds.least_left_out() == 5ms);
+  CHECK(bounds.scope() ==
+        "plans along the model's own order of layers whose stages all have the same "
+        "tensor-parallel degree");
+  bounds.add({scattered_devices, 4ms});
+  CHECK(is_of_consecutive_devices(bounds.scope()));
+  bounds.remove_left_out();
+  CHECK(bounds.scope() == "plans");
 }
 
 TEST_CASE("what is said of each degree of context parallelism is said of all", "[unsearched]") {
@@ -149,7 +171,7 @@ TEST_CASE("what is said of each degree of context parallelism is said of all", "
     if (is_with_others) problem.other_parallelism = {problem.parallelism};
     const SearchResult found = search_exact(problem, {});
     REQUIRE_FALSE(found.plans.empty());
-    CHECK(to_string(found.scope) ==
+    CHECK(found.families.scope() ==
           "plans whose stages all have the same tensor-parallel degree and equally many replicas "
           "in lockstep");
   }

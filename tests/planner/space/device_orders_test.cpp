@@ -165,13 +165,13 @@ TEST_CASE("on few devices the bound speaks of stages anywhere, on more of consec
       cluster_of({{4, link_of(0ns, 1'000'000'000)}, {4, link_of(0ns, 100'000'000'000)}});
   problem.max_stages = 3;
   const SearchResult wide = search_exact(problem, {});
-  CHECK(wide.scope.consecutive_devices);
-  CHECK_THAT(to_string(wide.scope), ContainsSubstring("plans on consecutive devices"));
-  CHECK(wide.scope.least_of_others > Duration{0});
+  CHECK(wide.families.has(PlanFamily::scattered_devices));
+  CHECK_THAT(wide.families.scope(), ContainsSubstring("plans on consecutive devices"));
+  CHECK(wide.families.least_left_out() > Duration{0});
   // A claim that leaves the scope out is of more than what was proved.
   REQUIRE_FALSE(wide.plans.empty());
   Plan claimed = wide.plans.front().plan;
-  CHECK(claimed.search->lower_bound > wide.scope.least_of_others);
+  CHECK(claimed.search->lower_bound > wide.families.least_left_out());
   CHECK(verify_bound(claimed, problem.profile, problem.cluster).holds());
   claimed.search->scope.clear();
   CHECK_FALSE(verify_bound(claimed, problem.profile, problem.cluster).holds());

@@ -33,7 +33,7 @@ TEST_CASE("a model that branches little is searched along all its orders", "[ord
   CHECK(has_more_orders(diamond.profile.model, 1));
   const SearchResult found = search_exact(diamond, {});
   REQUIRE(found.proved_optimal);
-  CHECK(found.scope.is_all());
+  CHECK_FALSE(found.families.leaves_out());
   CHECK(found.plans.front().plan.search->proved_optimal);
 }
 
@@ -56,16 +56,17 @@ TEST_CASE("with more orders than are searched, a proof says of which it speaks",
   CHECK_FALSE(has_more_orders(wide.profile.model, 24));
   const SearchResult found = search_exact(wide, {});
   REQUIRE_FALSE(found.plans.empty());
-  CHECK(found.scope.orders > 1);
-  CHECK(found.scope.orders <= 4);
+  REQUIRE(found.families.has(PlanFamily::other_layer_orders));
+  CHECK(found.families.find(PlanFamily::other_layer_orders)->orders > 1);
+  CHECK(found.families.find(PlanFamily::other_layer_orders)->orders <= 4);
   const SearchFigures& figures = *found.plans.front().plan.search;
   // All work on both devices, all the time: with any order.
   const Duration work = 8 * 6 * 3ms / 2;
-  CHECK(found.scope.least_of_others == work);
+  CHECK(found.families.least_left_out() == work);
   CHECK(figures.proved_optimal == (found.plans.front().prediction->step == work));
   CHECK_THAT(figures.scope, ContainsSubstring("plans along "));
   // Stages that are fixed speak of the model's own order: then it is the only one.
   Problem fixed = wide;
   fixed.fixed = {{0, {0, 3}}};
-  CHECK(search_exact(fixed, {}).scope.orders == 0);
+  CHECK_FALSE(search_exact(fixed, {}).families.has(PlanFamily::other_layer_orders));
 }

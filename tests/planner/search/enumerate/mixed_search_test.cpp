@@ -111,9 +111,8 @@ TEST_CASE("the best of several degrees are all found, not only the first",
     std::vector<Duration> expected = all_times(space);
     expected.resize(std::min(expected.size(), top));
     Leaderboard board(static_cast<int>(top));
-    SearchResult result;
     const Duration least =
-        search_mixed_degrees(space, {.top = static_cast<int>(top)}, board, result);
+        search_mixed_degrees(space, {.top = static_cast<int>(top)}, board).bounds.least();
     std::vector<Duration> found;
     for (const Candidate& plan : board.take()) found.push_back(pace(*plan.prediction));
     // It may have seen more of those that recompute needlessly.

@@ -233,7 +233,7 @@ TEST_CASE("no plan is below the bound of layers that choose, which counts what i
     }
     ++tried;
     const Duration least = pace(*every.plans.front().prediction);
-    REQUIRE(std::min(found.lower_bound, found.scope.least_of_others) <= least);
+    REQUIRE(std::min(found.lower_bound, found.families.least_left_out()) <= least);
     if (problem.straight) REQUIRE(found.lower_bound <= least);
     if (seed % 4 == 0 && count_plans(problem) <= few_plans) {
       const SearchResult all = search_exact(problem, {.explain = false});

@@ -89,7 +89,7 @@ TEST_CASE("the bound of equal replicas is none of uneven ones in another order o
   CHECK(replicas_of_stages(best.plan) == std::vector<int>{16, 1});
   CHECK(best.plan.stages.back().devices == std::vector<std::vector<int>>{{0}});
   // Nobody searched all of these: what is known is the work of both layers on all devices.
-  CHECK(found.bounds_any_kind);
+  CHECK(found.families.has(PlanFamily::any_kind));
   CHECK_FALSE(found.proved_optimal);
   CHECK(found.lower_bound <= 160 * (48ms + 3ms) / 17);
 }
