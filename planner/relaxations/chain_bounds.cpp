@@ -1,403 +1,368 @@
 #include "planner/relaxations/chain_bounds.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
+#include <utility>
 
-#include "profiles/index.hpp"
-#include "simulator/schedules/schedules.hpp"
+#include "planner/relaxations/work_bound.hpp"
+#include "planner/space/setting_kinds.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-int ceil_divide(int a, int b) {
-  return (a + b - 1) / b;
-}
-
-/// The end of a tie of the first stage and the last one, without what stands between.
-Time after_tie(const Head& head, const Beyond& beyond) {
-  return beyond.tie == 0 ? 0 : head.fill_and_return + beyond.tie;
+/// The fewest rows that a replica hands to one of the next stage.
+std::int64_t least_rows(const Setting& setting, int replicas, int next_replicas) {
+  if (setting.replicas != ReplicaPolicy::split) return setting.microbatch;
+  std::int64_t least = setting.microbatch;
+  for (int i = 0; i < replicas; ++i) {
+    for (int j = 0; j < next_replicas; ++j) {
+      const std::int64_t rows = common_rows(setting.microbatch, i, replicas, j, next_replicas);
+      if (rows > 0) least = std::min(least, rows);
+    }
+  }
+  return least;
 }
 
 }  // namespace
 
-void OtherPasses::lower_to(const OtherPasses& other) {
-  forward = std::min(forward, other.forward);
-  backward = std::min(backward, other.backward);
-}
-
-OtherPasses most_of(const OtherPasses& a, const OtherPasses& b) {
-  return {std::max(a.forward, b.forward), std::max(a.backward, b.backward)};
-}
-
-Time round_trip_gaps(Time forward, Time backward, Time round_trip, int window, int microbatches) {
-  const auto gap = [&](Time meanwhile) { return std::max<Time>(round_trip - meanwhile, 0); };
-  if (microbatches <= window) return gap((microbatches - 1) * std::min(forward, backward));
-  const Time ahead = window - 1;
-  const Time trips = (microbatches - 1) / window + 1;
-  return gap(ahead * forward) + gap(ahead * backward) +
-         (trips - 2) * gap(ahead * (forward + backward));
-}
-
-bool has_chain_bounds(const Setting& setting) {
-  const auto generate = find_schedule(setting.schedule.name).generate;
-  const bool is_known = generate == gpipe || generate == one_f_one_b || generate == interleaved ||
-                        generate == zb_h1 || generate == zb_h2;
-  return is_known && setting.schedule.virtual_stages == 1;
-}
-
-ChainBounds::ChainBounds(const Space& space, const Setting& setting, int finest)
-    : space_(space),
-      setting_(setting),
-      finest_(finest),
-      layers_(space.layers()),
-      devices_(setting.depth.value_or(space.devices(setting))),
-      most_stages_(space.most_pipeline_devices(setting)),
-      most_replicas_(space.most_replicas(setting)),
-      all_forwards_first_(find_schedule(setting.schedule.name).generate == gpipe),
-      splits_(setting.splits_backward),
-      lead_(find_schedule(setting.schedule.name).generate == zb_h2 ? 2 : 1),
-      window_counts_devices_(setting.replicas == ReplicaPolicy::round_robin &&
-                             setting.schedule.warm_up.empty() &&
-                             find_schedule(setting.schedule.name).generate == one_f_one_b),
-      warm_up_(setting.schedule.warm_up),
-      sums_(space.problem().optimizer, setting.schedule),
-      shares_(index(devices_ + 1) * index(most_replicas_ + 1)) {
-  time_ties();
-  list_last_forwards();
-}
-
-void ChainBounds::list_last_forwards() {
-  const int last = setting_.microbatches - 1;
-  last_forward_.assign(index(devices_ + 1), last);
-  for (int replicas = 1; replicas <= devices_; ++replicas) {
-    last_forward_[index(replicas)] =
-        std::min(last - last % replicas, last_forward_[index(replicas - 1)]);
-  }
-}
-
-/// What a tie takes at least between these devices and one more: the other stage may have more.
-Time ChainBounds::tie_with(int other, int device, int replicas, Bytes bytes) const {
-  std::vector<int> members(index(replicas) + 1, other);
-  std::iota(members.begin(), members.end() - 1, device);
-  return least_all_reduce_time(space_.cluster(), space_.members(setting_, members), bytes).count();
-}
-
-/// For every stage, its tie with the later device that is nearest; and for a stage that ends the
-/// model, its tie with the stage that begins it, of which only device 0 is certain.
-void ChainBounds::time_ties() {
-  end_ties_.assign(shares_.size(), 0);
-  for (const Tie& tie : space_.problem().profile.model.ties) {
-    auto& times = tie_times_.emplace_back(shares_.size(), 0);
-    Bytes bytes = std::numeric_limits<Bytes>::max();
-    for (int device = 0; device < devices_; ++device) {
-      const CostTable& table = space_.whole_microbatch(setting_, device);
-      bytes = std::min(bytes, tie_bytes(tie, table, space_.problem().precision));
+bool ChainBounds::applies(const Space& space, const std::vector<const Setting*>& settings) {
+  constexpr double most_entries = 2e6;  // of the tables of a probe
+  if (settings.size() < 2) return false;
+  const Setting& finest = *settings.front();
+  const int devices = space.devices(finest);
+  if (!space.cluster().overrides.empty()) return false;
+  if (available_devices(space.problem()) != device_count(space.problem().cluster)) return false;
+  if (space.one_of_each_kind(finest).size() != 1) return false;
+  double kinds = 0;
+  for (const Setting* setting : settings) {
+    if (!is_chain(*setting) || !setting->trains || !setting->drains) return false;
+    if (has_many_devices(space, *setting) || setting->peers % finest.peers != 0) return false;
+    const int span = setting->peers / finest.peers;
+    if (space.devices(*setting) * span != devices) return false;
+    for (int device = 0; device < space.devices(*setting); ++device) {
+      if (space.lead(*setting, device) != space.lead(finest, device * span)) return false;
     }
-    const bool joins_ends = tie.owner == 0 && tie.user == layers_ - 1;
-    for (int device = 0; device < devices_; ++device) {
-      for (int replicas = 1; replicas <= std::min(most_replicas_, devices_ - device); ++replicas) {
-        const std::size_t place = index(device) * index(most_replicas_ + 1) + index(replicas);
-        Time least = never;
-        for (int other = device + replicas; other < devices_; ++other) {
-          least = std::min(least, tie_with(other, device, replicas, bytes));
+    kinds += space.most_replicas(*setting);
+  }
+  const double stages = space.most_pipeline_devices(finest);
+  return stages * space.layers() * devices * kinds <= most_entries;
+}
+
+ChainBounds::ChainBounds(const Space& space, std::vector<const Setting*> settings)
+    : space_(space),
+      settings_(std::move(settings)),
+      layers_(space.layers()),
+      devices_(finest().depth.value_or(space.devices(finest()))),
+      box_(std::max(space.innermost_devices() / finest().peers, 1)),
+      most_stages_(space.most_pipeline_devices(finest())) {
+  for (std::size_t i = 0; i < settings_.size(); ++i) {
+    const int span = settings_[i]->peers / finest().peers;
+    const int most = space.most_replicas(*settings_[i]);
+    most_replicas_ = std::max(most_replicas_, most);
+    stages_.push_back(std::make_unique<StageBounds>(space, *settings_[i], span));
+    for (int replicas = 1; replicas <= most && replicas * span <= devices_; ++replicas)
+      kinds_.push_back({.setting = static_cast<int>(i), .span = span, .replicas = replicas});
+  }
+  if (has_one_degree()) return;
+  count_work();
+  time_messages();
+}
+
+bool ChainBounds::stands(const StageKind& kind, int device) const {
+  if (device + kind.devices() > devices_) return false;
+  return device % kind.span == 0 || device / box_ == (device + kind.devices() - 1) / box_;
+}
+
+// --- What is known of layers and links
+// ------------------------------------------------------------
+
+void ChainBounds::count_work() {
+  const ColumnBounds bounds(space_);
+  std::vector<Time> least(index(layers_), never);
+  for (const Setting* setting : settings_) {
+    const int span = setting->peers / finest().peers;
+    const std::vector<Time> own = bounds.least_by_layer(*setting);
+    for (std::size_t layer = 0; layer < least.size(); ++layer)
+      least[layer] = std::min(least[layer], span * own[layer]);
+  }
+  work_from_.assign(index(layers_) + 1, 0);
+  for (std::size_t layer = least.size(); layer-- > 0;)
+    work_from_[layer] = work_from_[layer + 1] + least[layer];
+}
+
+/// The links over which devices on both sides of the cut could hand on something: as near as the
+/// two at the cut, or farther on either side.
+std::vector<Link> ChainBounds::links_across(int device) const {
+  std::vector<Link> links;
+  const auto add = [&](int from, int to) {
+    for (const Link& link :
+         {space_.message_link(finest(), from, to), space_.message_link(finest(), to, from)}) {
+      if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
+    }
+  };
+  for (int from = 0; from < device; ++from) add(from, device);
+  for (int to = device; to < devices_; ++to) add(device - 1, to);
+  return links;
+}
+
+void ChainBounds::time_messages() {
+  const Setting& finest = this->finest();
+  const auto replicas = index(most_replicas_ + 1);
+  std::vector<std::int64_t> rows(replicas * replicas);
+  for (int one = 1; one <= most_replicas_; ++one) {
+    for (int next = 1; next <= most_replicas_; ++next)
+      rows[index(one) * replicas + index(next)] = least_rows(finest, one, next);
+  }
+  messages_.assign((at(layers_, devices_) + 1) * replicas * replicas, 0);
+  for (int device = 1; device < devices_; ++device) {
+    const std::vector<Link> links = links_across(device);
+    for (int cut = 1; cut < layers_; ++cut) {
+      Bytes boundary = space_.boundary(finest, 0, cut);
+      for (const Setting* setting : settings_)
+        boundary = std::min(boundary, space_.boundary(*setting, 0, cut));
+      Time* times = &messages_[of_replicas(cut, device, 0) * replicas];
+      for (std::size_t pair = 0; pair < rows.size(); ++pair) {
+        if (rows[pair] == 0) continue;
+        const Bytes bytes = share_of_boundary(boundary, rows[pair], finest.microbatch);
+        times[pair] = never;
+        for (const Link& link : links) {
+          const Duration time = link.latency + transfer_time(bytes, link.point_to_point);
+          times[pair] = std::min<Time>(times[pair], time.count());
         }
-        times[place] = least == never ? 0 : least;
-        if (!joins_ends || device == 0) continue;
-        end_ties_[place] = std::max(end_ties_[place], tie_with(0, device, replicas, bytes));
       }
     }
   }
 }
 
-std::size_t ChainBounds::at(int layer, int device, int replicas) const {
-  return (index(layer) * index(devices_ + 1) + index(device)) * index(most_replicas_ + 1) +
-         index(replicas);
+HandOver ChainBounds::transfer(int cut, int device, int replicas, int next_replicas) const {
+  if (has_one_degree())
+    return stages_.front()->transfer(device - replicas, replicas, next_replicas, cut);
+  const Time least = messages_[of_replicas(cut, device, replicas) * index(most_replicas_ + 1) +
+                               index(next_replicas)];
+  return {least, least};
 }
 
-/// The different costs among a stage's replicas, in time or in memory.
-const std::vector<ChainBounds::Share>& ChainBounds::shares(int device, int replicas) const {
-  auto& shares = shares_[index(device) * index(most_replicas_ + 1) + index(replicas)];
-  if (!shares.empty()) return shares;
-  for (int replica = 0; replica < replicas; ++replica) {
-    const DeviceKind& what = space_.kind(setting_, device + replica);
-    const CostTable* table =
-        &space_.table(setting_, device + replica, share_of_rows(setting_, replica, replicas));
-    const Bytes limit =
-        what.memory_unlimited ? std::numeric_limits<Bytes>::max() : usable_memory(what);
-    const bool known = std::any_of(shares.begin(), shares.end(), [&](const Share& share) {
-      return share.table == table && share.limit == limit;
-    });
-    if (!known) shares.push_back({table, limit, replica});
-  }
-  return shares;
-}
+// --- The tables
+// -----------------------------------------------------------------------------------
 
-/// Both directions: the least, over those who receive, of the slowest message they need for one
-/// microbatch. Where those who send take unlike times, the slowest message may be that of one who
-/// was ready earlier; then only the shortest is certain to come after each of them.
-ChainBounds::Transfer ChainBounds::slowest_needed(int device, int replicas, int next_replicas,
-                                                  Bytes boundary) const {
-  const bool split = setting_.replicas == ReplicaPolicy::split;
-  const std::int64_t rows = setting_.microbatch;
-  std::vector<Transfer> needed(index(std::max(replicas, next_replicas)));
-  Transfer shortest{never, never};
-  for (int i = 0; i < replicas; ++i) {
-    for (int j = 0; j < next_replicas; ++j) {
-      const std::int64_t shared = split ? common_rows(rows, i, replicas, j, next_replicas) : rows;
-      if (shared == 0) continue;
-      const int to = device + replicas + j;
-      const Bytes bytes = share_of_boundary(boundary, shared, rows);
-      const Message there = message(space_, setting_, device + i, to, bytes);
-      const Message back = message(space_, setting_, to, device + i, bytes);
-      const Time there_time = there.latency + there.occupancy;
-      const Time back_time = back.latency + back.occupancy;
-      shortest = {std::min(shortest.there, there_time), std::min(shortest.back, back_time)};
-      needed[index(j)].there = std::max(needed[index(j)].there, there_time);
-      needed[index(i)].back = std::max(needed[index(i)].back, back_time);
-    }
-  }
-  if (!split) return shortest;  // a microbatch has one sender and one receiver
-  Transfer least{never, never};
-  for (int j = 0; j < next_replicas; ++j)
-    least.there = std::min(least.there, needed[index(j)].there);
-  for (int i = 0; i < replicas; ++i) least.back = std::min(least.back, needed[index(i)].back);
-  if (shares(device, replicas).size() > 1) least.there = shortest.there;
-  if (shares(device + replicas, next_replicas).size() > 1) least.back = shortest.back;
-  return least;
-}
-
-ChainBounds::Transfer ChainBounds::transfer(int device, int replicas, int next_replicas,
-                                            int cut) const {
-  if (transfers_.empty())
-    transfers_.assign(index(layers_ + 1) * shares_.size() * index(most_replicas_ + 1), {-1, -1});
-  Transfer& known =
-      transfers_[at(cut, device, replicas) * index(most_replicas_ + 1) + index(next_replicas)];
-  if (known.there >= 0) return known;
-  return known = slowest_needed(device, replicas, next_replicas,
-                                space_.boundary(setting_, device, cut));
-}
-
-/// Forwards before the first backward, at most, of one replica.
-int ChainBounds::window(int stages_left, int device, int replicas) const {
-  const int m = setting_.microbatches;
-  const bool split = setting_.replicas == ReplicaPolicy::split;
-  int window = std::min(lead_ * stages_left - (lead_ - 1), m);
-  if (all_forwards_first_) {
-    window = m;
-  } else if (!warm_up_.empty()) {
-    const int stage = static_cast<int>(warm_up_.size()) - stages_left;
-    window = stage < 0 ? m : std::min(warm_up_[index(stage)], m);
-  } else if (window_counts_devices_) {
-    window = std::min((devices_ - device) * finest_, m);
-  }
-  return split ? window : ceil_divide(window, replicas);
-}
-
-/// Microbatches the replica must hold, at least. Of those that take turns a later one may hold one
-/// less than the first.
-int ChainBounds::in_flight(int stages_left, int replicas, int replica) const {
-  const bool is_later = setting_.replicas == ReplicaPolicy::round_robin && replica > 0;
-  const int m = setting_.microbatches;
-  const int first = window_counts_devices_
-                        ? ceil_divide(std::min(replicas + stages_left - 1, m), replicas)
-                        : window(stages_left, 0, replicas);
-  return is_later ? first - 1 : first;
-}
-
-int ChainBounds::own_microbatches(int replicas, int replica) const {
-  return setting_.replicas == ReplicaPolicy::split
-             ? setting_.microbatches
-             : ceil_divide(setting_.microbatches - replica, replicas);
-}
-
-ChainBounds::Pass ChainBounds::pass(const CostTable& table, const LayerRange& layers,
-                                    Recompute recompute) const {
-  const Time forward = table.forward(layers).count();
-  const Time again = recompute == Recompute::full ? forward : 0;
-  if (!splits_) return {forward, again + table.backward(layers).count(), 0};
-  return {forward, again + table.backward_input(layers).count(),
-          table.backward_weight(layers).count()};
-}
-
-/// Weight gradients that are left of a replica when its last input gradient has been computed: its
-/// own, and as many as it may lag behind, `lead_` for each stage in front.
-int ChainBounds::least_left(int device, int replicas) const {
-  const int lag = lead_ * ceil_divide(device, most_replicas_), m = setting_.microbatches;
-  if (setting_.replicas == ReplicaPolicy::split) return std::min(lag + 1, m);
-  // Whoever a later replica's last microbatch comes from may have one less to do.
-  return std::max(std::min(lag / replicas + 1, (m - most_replicas_ + 1) / replicas), 1);
-}
-
-int ChainBounds::most_left(int device, int replicas, int microbatches) const {
-  const int lag = lead_ * device;
-  const bool split = setting_.replicas == ReplicaPolicy::split;
-  return std::min((split ? lag : lag / replicas) + 1, microbatches);
-}
-
-ChunkMemory ChainBounds::memory_of(const Share& share, const LayerRange& layers,
-                                   int replicas) const {
-  const OptimizerChoice& optimizer = space_.problem().optimizer;
-  return memory_share(share.table->memory(layers, optimizer.kind), optimizer.sharding,
-                      space_.holders(setting_, replicas));
-}
-
-/// Whatever recomputes or not, the first replica holds what one microbatch saves.
-bool ChainBounds::is_too_large(const LayerRange& layers, int device, int replicas) const {
-  const Share& first = shares(device, replicas).front();
-  const ChunkMemory memory = memory_of(first, layers, replicas);
-  const bool computes = first.table->backward_input(layers) > Duration{0};
-  return memory.parameters + memory.gradients + memory.optimizer + (computes ? memory.saved : 0) >
-         first.limit;
-}
-
-bool ChainBounds::may_fit(const Share& share, const LayerRange& layers, int device, int replicas,
-                          Recompute recompute, int in_flight) const {
-  if (share.limit == std::numeric_limits<Bytes>::max()) return true;
-  const bool computes = share.table->backward_input(layers) > Duration{0};
-  const ChunkMemory memory = memory_of(share, layers, replicas);
-  // Once all have gone forward, weight gradients wait for those that have come back.
-  const bool split = setting_.replicas == ReplicaPolicy::split;
-  const int waiting = splits_ && split ? std::min(least_left(device, replicas) - 1,
-                                                  setting_.microbatches - in_flight)
-                                       : 0;
-  const FullMoment moment{
-      .in_flight = {in_flight}, .waiting = {waiting}, .turn = 0, .splits = splits_};
-  return bytes_at(moment, {&memory, 1}, {&recompute, 1}, computes) <= share.limit;
-}
-
-/// After the stage's last backward, at least. A tie's owner waits for its user; the other way round
-/// is not counted.
-Time ChainBounds::tied(const LayerRange& layers, int device, int replicas) const {
-  Time time = 0;
-  const auto& ties = space_.problem().profile.model.ties;
-  for (std::size_t i = 0; i < ties.size(); ++i) {
-    const bool owns = layers.first <= ties[i].owner && ties[i].owner < layers.end;
-    if (!owns || ties[i].user < layers.end) continue;
-    time =
-        std::max(time, tie_times_[i][index(device) * index(most_replicas_ + 1) + index(replicas)]);
-  }
-  return time;
-}
-
-/// Zero if the stage is not behind the one that begins the model.
-Time ChainBounds::end_tie(int device, int replicas) const {
-  return end_ties_[index(device) * index(most_replicas_ + 1) + index(replicas)];
-}
-
-Time ChainBounds::post(const LayerRange& layers, int device, int replicas) const {
-  const Sharding sharding = space_.problem().optimizer.sharding;
-  const Holders holders = space_.holders(setting_, replicas);
-  Time update = never;
-  for (const Share& share : shares(device, replicas)) {
-    const Duration own = update_share(share.table->update(layers), sharding, holders);
-    update = std::min<Time>(update, own.count());
-  }
-  Time time = update + tied(layers, device, replicas);
-  if (holders.all == 1 || layers.size() == 0) return time;
-  std::vector<int> members(index(replicas));
-  std::iota(members.begin(), members.end(), device);
-  const StageGroups& groups = space_.groups(setting_, members);
-  const CostTable& table = *shares(device, replicas).front().table;
-  return time + sums_.exposed(table, layers, groups).count() +
-         collect_time(groups, sharding, table.parameters(layers)).count();
-}
-
-std::optional<StageChoice> ChainBounds::choose(const LayerRange& layers, int device, int replicas,
-                                               int stages_left) const {
-  const auto& all = shares(device, replicas);
-  for (const Recompute recompute : {Recompute::none, Recompute::full}) {
-    if (!space_.allows(recompute)) continue;
-    const bool fits = std::all_of(all.begin(), all.end(), [&](const Share& share) {
-      const int held = in_flight(stages_left, replicas, share.replica);
-      return may_fit(share, layers, device, replicas, recompute, held);
-    });
-    if (!fits) continue;
-    StageChoice choice{
-        .recompute = recompute, .fill = never, .drain = never, .left = never, .post = 0};
-    const Time left = least_left(device, replicas);
-    for (const Share& share : all) {
-      const Pass pass = this->pass(*share.table, layers, recompute);
-      choice.fill = std::min(choice.fill, pass.forward);
-      choice.drain = std::min(choice.drain, pass.backward);
-      choice.left = std::min(choice.left, left * pass.weight);
-    }
-    choice.post = post(layers, device, replicas);
-    choice.others = others(choice, replicas, most_last_replicas(device, replicas, stages_left));
-    return choice;
-  }
-  return {};
-}
-
-int ChainBounds::most_last_replicas(int device, int replicas, int stages_left) const {
-  return stages_left == 1 ? replicas : devices_ - device - replicas;
-}
-
-OtherPasses ChainBounds::others(const StageChoice& choice, int replicas, int last_replicas) const {
-  if (!all_forwards_first_) return {};
-  const int last = setting_.microbatches - 1;
-  if (setting_.replicas == ReplicaPolicy::split) return {last * choice.fill, last * choice.drain};
-  // Of stages with other degrees of tensor parallelism there may be more than is known here.
-  if (finest_ > 1 || last_replicas <= 0) return {};
-  return {last_forward_[index(last_replicas)] / replicas * choice.fill,
-          (own_microbatches(replicas, 0) - 1) * choice.drain};
-}
-
-Time ChainBounds::bound(const Head& head, const StageChoice& choice, const LayerRange& layers,
-                        int device, int replicas, int stages_left, const Beyond& beyond) const {
-  const int ahead = window(stages_left, device, replicas);
-  const bool split = setting_.replicas == ReplicaPolicy::split;
-  const Time tied_after = after_tie(head, beyond);
-  Time bound = all_forwards_first_ ? bound_of_ways(head, choice, replicas, beyond) : 0;
-  for (const Share& share : shares(device, replicas)) {
-    const int microbatches = own_microbatches(replicas, share.replica);
-    const auto [forward, backward, weight] = pass(*share.table, layers, choice.recompute);
-    // Of replicas that take turns one may have a W more to do meanwhile than B.
-    const Time more = split || replicas == 1 ? 0 : weight;
-    const Time gaps =
-        round_trip_gaps(forward, backward + weight, beyond.round_trip - more, ahead, microbatches);
-    const Time left = most_left(device, replicas, microbatches) * weight;
-    const Time load = microbatches * (forward + backward + weight) - left + gaps;
-    bound = std::max(
-        bound, load + std::max({head.fill + left + choice.post, head.fill_and_drain, tied_after}));
-  }
-  return bound;
-}
-
-/// Under GPipe: all ways forward, then all ways back.
-Time ChainBounds::bound_of_ways(const Head& head, const StageChoice& choice, int replicas,
-                                const Beyond& beyond) const {
-  const OtherPasses own =
-      beyond.last_replicas > 0 ? others(choice, replicas, beyond.last_replicas) : choice.others;
-  const OtherPasses from_here = most_of(own, beyond.others);
-  const OtherPasses all = most_of(from_here, head.others);
-  const Time first = choice.fill + beyond.round_trip + choice.drain;
-  const Time after =
-      std::max({head.fill + choice.post, head.fill_and_drain, after_tie(head, beyond)});
-  return first + all.forward +
-         std::max(from_here.backward + after, all.backward + head.fill_and_return);
-}
-
-bool ChainBounds::is_too_long(const Head& head, const LayerRange& layers, int device, int replicas,
-                              Time limit) const {
-  const Time before = std::max(head.fill, head.fill_and_drain);
-  for (const Share& share : shares(device, replicas)) {
-    const int microbatches = own_microbatches(replicas, share.replica);
-    const Pass each = pass(*share.table, layers, Recompute::none);
-    const Time left = most_left(device, replicas, microbatches) * each.weight;
-    if (before + microbatches * each.whole() - left > limit) return true;
-  }
-  return false;
-}
-
-Head ChainBounds::after(const Head& head, const StageChoice& choice, int device, int replicas,
+Head ChainBounds::after(const Head& head, const StageChoice& choice, int replicas, int next_device,
                         int next_replicas, int cut) const {
-  const Transfer moved = transfer(device, replicas, next_replicas, cut);
+  const HandOver moved = transfer(cut, next_device, replicas, next_replicas);
   const Time fill = head.fill + choice.fill + moved.there;
   const Time drain = choice.fill + moved.there + moved.back + choice.drain;
   return {fill, drain + std::max(head.fill + choice.left + choice.post, head.fill_and_drain),
           drain + head.fill_and_return, most_of(head.others, choice.others)};
+}
+
+/// Heads of stages that start at this layer and device: the best over what came before.
+void ChainBounds::arrive(int layer, int device) {
+  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+    if (!stands(kinds_[kind], device)) continue;
+    Head& head = prefix_[of_kind(layer, device, static_cast<int>(kind))];
+    for (int before = 1; before <= std::min(most_replicas_, device); ++before) {
+      const Head& leaving = leaving_[of_replicas(layer, device, before)];
+      if (leaving.fill >= never) continue;
+      const HandOver moved = transfer(layer, device, before, kinds_[kind].replicas);
+      head.fill = std::min(head.fill, leaving.fill + moved.there);
+      const Time both = moved.there + moved.back;
+      head.fill_and_drain = std::min(head.fill_and_drain, leaving.fill_and_drain + both);
+      head.fill_and_return = std::min(head.fill_and_return, leaving.fill_and_return + both);
+      head.others.lower_to(leaving.others);
+    }
+  }
+}
+
+/// Every stage of this kind that could stand here, and when it hands on.
+void ChainBounds::leave(int layer, int device, int kind, Time limit) {
+  const StageKind& own = kinds_[index(kind)];
+  const Head& head = prefix_[of_kind(layer, device, kind)];
+  if (head.fill >= never) return;
+  const StageBounds& stage = this->stage(own);
+  const int least = space_.problem().min_layers_per_stage;
+  const int place = own_device(own, device), next = device + own.devices();
+  const int stages_left = finest().depth ? *finest().depth - device : 2;  // at least
+  if (stages_left < 2) return;
+  for (int end = std::max(layer + least, space_.first_end(layer)); end < layers_; ++end) {
+    ++looked_at_;
+    const LayerRange layers{layer, end};
+    if (stage.is_too_long(head, layers, place, own.replicas, limit)) break;
+    if (time_for(end, next) > limit) continue;
+    const auto choice = stage.choose(layers, place, own.replicas, stages_left);
+    if (!choice && stage.is_too_large(layers, place, own.replicas)) break;
+    if (!choice) continue;
+    if (stage.bound(head, *choice, layers, place, own.replicas, stages_left, {0, 0}) > limit)
+      continue;
+    Head& leaving = leaving_[of_replicas(end, next, own.replicas)];
+    const Time passing = choice->fill + choice->drain;
+    leaving.fill = std::min(leaving.fill, head.fill + choice->fill);
+    leaving.fill_and_drain =
+        std::min(leaving.fill_and_drain,
+                 passing + std::max(head.fill + choice->left + choice->post, head.fill_and_drain));
+    leaving.fill_and_return = std::min(leaving.fill_and_return, passing + head.fill_and_return);
+    leaving.others.lower_to(most_of(head.others, choice->others));
+  }
+}
+
+void ChainBounds::fill_prefix(Time limit, const std::stop_token& stop) {
+  prefix_.assign(of_kind(layers_, devices_, 0) + kinds_.size(), {});
+  leaving_.assign(of_replicas(layers_, devices_, most_replicas_) + 1, {});
+  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) prefix_[kind] = StageBounds::start();
+  for (int device = 0; device < devices_; ++device) {
+    for (int layer = device == 0 ? 0 : 1; layer < layers_; ++layer) {
+      if (stop.stop_requested()) return;
+      if (time_for(layer, device) <= limit) {
+        if (device > 0) arrive(layer, device);
+        for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+          if (stands(kinds_[kind], device)) leave(layer, device, static_cast<int>(kind), limit);
+        }
+      }
+      if (device == 0) break;
+    }
+  }
+}
+
+Beyond ChainBounds::beyond(int stages, int layer, int device, int replicas) const {
+  // Of several degrees it does not matter how many they are where each has a part of every
+  // microbatch.
+  const int last = finest().replicas == ReplicaPolicy::split ? 1 : 0;
+  if (stages == 0) {
+    const Time trip = layer == layers_ && space_.may_end_at(finest(), device) ? 0 : never;
+    if (!has_one_degree()) return {trip, 0, last, {}};
+    return {trip, stages_.front()->end_tie(device - replicas, replicas), replicas, {}};
+  }
+  if (layer >= layers_ || device >= devices_) return {};
+  const Beyond& best = behind_[index(stages)][of_replicas(layer, device, replicas)].best;
+  return has_one_degree() ? best : Beyond{best.round_trip, 0, last, {}};
+}
+
+void ChainBounds::fill_state(int stages, int layer, int device, int kind, Time limit) {
+  const StageKind& own = kinds_[index(kind)];
+  const Head& head = prefix_[of_kind(layer, device, kind)];
+  if (head.fill >= never) return;
+  const StageBounds& stage = this->stage(own);
+  Step& step = suffix_[index(stages)][of_kind(layer, device, kind)];
+  const int least = space_.problem().min_layers_per_stage;
+  const int place = own_device(own, device), next = device + own.devices();
+  const int first_end = stages == 1 ? layers_ : std::max(layer + least, space_.first_end(layer));
+  const int last_end = std::min(space_.last_end(stages - 1), layers_ - (stages - 1) * least);
+  for (int end = first_end; end <= last_end; ++end) {
+    ++looked_at_;
+    const LayerRange layers{layer, end};
+    if (layers.size() < least || stage.is_too_long(head, layers, place, own.replicas, limit))
+      return;
+    const Beyond behind = beyond(stages - 1, end, next, own.replicas);
+    if (behind.round_trip >= never) continue;
+    const auto choice = stage.choose(layers, place, own.replicas, stages);
+    if (!choice && stage.is_too_large(layers, place, own.replicas)) return;
+    if (!choice) continue;
+    if (stage.bound(head, *choice, layers, place, own.replicas, stages, behind) > limit) continue;
+    step.best.tie = std::min(step.best.tie, behind.tie);
+    step.best.last_replicas = std::max(step.best.last_replicas, behind.last_replicas);
+    const OtherPasses others = stage.others(*choice, own.replicas, behind.last_replicas);
+    step.best.others.lower_to(most_of(others, behind.others));
+    const Time whole = choice->fill + behind.round_trip + choice->drain;
+    if (whole >= step.best.round_trip) continue;
+    step.best.round_trip = whole;
+    step.end = end;
+    step.recompute = choice->recompute;
+  }
+}
+
+void ChainBounds::fill_suffix(int stages, Time limit, const std::stop_token& stop) {
+  suffix_[index(stages)].assign(prefix_.size(), {});
+  for (int layer = 0; layer < layers_ && !stop.stop_requested(); ++layer) {
+    for (int device = 0; device < devices_; ++device) {
+      if ((layer == 0) != (device == 0) || !may_have_left(device, stages)) continue;
+      if (time_for(layer, device) > limit) continue;
+      for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+        if (stands(kinds_[kind], device))
+          fill_state(stages, layer, device, static_cast<int>(kind), limit);
+      }
+    }
+  }
+}
+
+/// The best stage to follow one of so many replicas, with `stages` stages to go.
+void ChainBounds::fill_behind(int stages) {
+  auto& table = behind_[index(stages)];
+  table.assign(leaving_.size(), {});
+  for (int layer = 1; layer < layers_; ++layer) {
+    for (int device = 1; device < devices_; ++device) {
+      if (!may_have_left(device, stages)) continue;
+      for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+        const auto next = static_cast<int>(kind);
+        const Step& step = suffix_[index(stages)][of_kind(layer, device, next)];
+        if (step.best.round_trip >= never) continue;
+        for (int before = 1; before <= std::min(most_replicas_, device); ++before) {
+          auto& [best, best_kind] = table[of_replicas(layer, device, before)];
+          const HandOver moved = transfer(layer, device, before, kinds_[kind].replicas);
+          const Time trip = moved.there + step.best.round_trip + moved.back;
+          best.tie = std::min(best.tie, step.best.tie);
+          best.last_replicas = std::max(best.last_replicas, step.best.last_replicas);
+          best.others.lower_to(step.best.others);
+          if (trip >= best.round_trip) continue;
+          best.round_trip = trip;
+          best_kind = next;
+        }
+      }
+    }
+  }
+}
+
+bool ChainBounds::probe(Time limit, const std::stop_token& stop) {
+  fill_prefix(limit, stop);
+  suffix_.assign(index(most_stages_ + 1), {});
+  behind_.assign(index(most_stages_ + 1), {});
+  bool open = false;
+  for (int stages = 1; stages <= most_stages_ && !stop.stop_requested(); ++stages) {
+    fill_suffix(stages, limit, stop);
+    fill_behind(stages);
+    open = open || is_open(stages);
+  }
+  if (!stop.stop_requested()) return open;
+  suffix_.assign(index(most_stages_ + 1), {});
+  return true;
+}
+
+bool ChainBounds::is_open(int stages) const {
+  const std::vector<int>& warm_up = finest().schedule.warm_up;
+  if (!space_.allows_stages(stages) || !may_have_left(0, stages)) return false;
+  if (suffix_[index(stages)].empty()) return false;
+  if (!warm_up.empty() && warm_up.size() != index(stages)) return false;
+  const auto& first = suffix_[index(stages)];
+  return std::any_of(first.begin(), first.begin() + std::ssize(kinds_),
+                     [](const Step& step) { return step.best.round_trip < never; });
+}
+
+std::vector<ChainBounds::ChainStage> ChainBounds::best_chain(int stages) const {
+  const auto& first = suffix_[index(stages)];
+  const auto shorter = [](const Step& a, const Step& b) {
+    return a.best.round_trip < b.best.round_trip;
+  };
+  auto kind = static_cast<int>(
+      std::min_element(first.begin(), first.begin() + std::ssize(kinds_), shorter) - first.begin());
+  std::vector<ChainStage> chain;
+  int layer = 0, device = 0;
+  for (int left = stages; left > 0; --left) {
+    const Step& step = suffix_[index(left)][of_kind(layer, device, kind)];
+    chain.push_back({.kind = kind, .layers = {layer, step.end}, .recompute = step.recompute});
+    layer = step.end;
+    device += kinds_[index(kind)].devices();
+    if (left == 1) break;
+    const int replicas = kinds_[index(kind)].replicas;
+    kind = behind_[index(left - 1)][of_replicas(layer, device, replicas)].kind;
+  }
+  return chain;
+}
+
+Layout ChainBounds::best_layout(int stages) const {
+  Layout layout{.replicas = {}, .cuts = {0}, .recompute = {}};
+  for (const ChainStage& stage : best_chain(stages)) {
+    layout.replicas.push_back(kinds_[index(stage.kind)].replicas);
+    layout.cuts.push_back(stage.layers.end);
+    layout.recompute.push_back(stage.recompute);
+  }
+  return layout;
 }
 
 }  // namespace stagecraft

@@ -1,258 +1,157 @@
-// Bounds: how fast a plan could be at best, known from a few of its stages. The exact search rests
-// on them.
+// Bounds of chains: how fast a plan of one stage per device could be at best. T is feasible only if
+// some chain of stages has every one of them within T (planner/relaxations/stage_bounds.hpp).
 //
-// One device. Take the stage on pipeline device s: forward f, recomputation and backward g for each
-// of m microbatches, and K forwards before its first backward. GPipe and 1F1B both give
-//
-//   T  >=  H  +  m (f + g)  +  gaps  +  max(post, A, R + tie)
-//
-//   H     fill: the first microbatch must pass the stages before s, and their transfers c:
-//           H(s+1) = H(s) + f(s) + c
-//   A     drain: after the last backward of s, those stages still have theirs to do:
-//           A(s+1) = c' + g(s) + max(post(s), A(s))
-//   post  sum of gradients over replicas, a tie to a later stage at its least, the update, and
-//         where the optimizer is sharded the parameters collected
-//   R     drain without posts, down to stage 0: what a tie of stage 0 and the last stage waits for
-//   gaps  what the device idles because of D, the round trip of a microbatch through all later
-//         stages: B k cannot start before F k has ended and D has passed.
-//           D(s) = c + f(s+1) + D(s+1) + g(s+1) + c'
-//
-//   device   F0 F1 F2 . . . B0 F3 B1 F4 B2 F5 B3 . B4 . B5         K = 3, m = 6
-//               \_____D____/            \_____D____/
-//
-// Between F k and B k the device has only K-1 forwards to do at the beginning, K-1 backwards at the
-// end, and both in between; the rest of D is idle. Such stretches, for k, k + K, k + 2K, …, do not
-// overlap, so what is idle adds up:
-//
-//   m > K:   max(0, D - (K-1)f) + max(0, D - (K-1)g) + floor((m-1)/K - 1) max(0, D - (K-1)(f+g))
-//   m <= K:  max(0, D - (m-1) min(f, g))                       all forwards first
-//
-// Under GPipe it idles longer. The last stage goes forward m times before it goes back, and each
-// way is as long as the longest of all stages makes it, of f and of g:
-//
-//   T  >=  H  +  f + D + g  +  (m-1) max f  +  (m-1) max g  +  max(post, A, R + tie)
-//
-// where stages in front of s, which may be the longest on the way back, are seen by R alone.
-//
-// For equal stages the bound is exact, (m + p - 1)(f + g), on every device at once; with transfers
-// it grows by 2c per microbatch, as 1F1B does.
-//
-// Split backwards (ZB-H1 and ZB-H2): g is the input gradient's part; the weight gradient w of a
-// microbatch is no part of anybody's round trip, fills what a device idles, and lags behind by so
-// many microbatches that l of them are left when its last g has ended:
-//
-//   T  >=  H  +  m (f + g) + (m - l) w  +  gaps  +  max(l w + post, A, R + tie)
-//
-// Between F k and B k the device has no more W to do than B; with g + w in place of g the gaps are
-// those of above. A(s+1) has l(s) w(s) + post(s) in place of post(s). What is known of l is how
-// many devices are in front: a stage has at least one.
-//
-// Replicas. Under `split`, f and g are of the replica's rows. Under `round_robin`, a replica has
-// ceil(m/r) microbatches and a window of ceil(K/r); later ones in turn up to one less. Under GPipe,
-// the first microbatch of all goes back when that replica of the last stage has gone forward with
-// the last of its own, j: which came after floor(j/r) others on each stage. Where
-// replicas differ (rows, device kinds), chains take the least over replicas, transfers the least
-// over receivers of the slowest sender each needs, and a device's own load the most over replicas.
-//
-// All devices. T is feasible only if some chain of stages has every one of them within T. Given T:
+// Stages are of *kinds*: so many replicas, each of a tensor-parallel degree. Where all stages have
+// one degree, kinds differ in their replicas alone. Else devices are counted in groups of the
+// smallest degree, and a kind spans several of them. Given T:
 //
 //   prefix(j, k, r)     least H, H + A and H + R over all ways to put layers [0, j) on k devices,
-//                       each stage within T, before a stage of r replicas
+//                       each stage within T, before a stage of kind r
 //   suffix(q, j, k, r)  least f + D + g over all ways to put layers [j, end) on q stages from
-//                       device k on, the first with r replicas, each within T behind the prefix
+//                       device k on, the first of kind r, each within T behind the prefix
 //
-// Both are shortest paths over (layer, device, replicas); stages that cannot hold what they have in
+// Both are shortest paths over (layer, device, kind); stages that cannot hold what they have in
 // flight are left out. If suffix(p, 0, 0, ·) is empty for every p, no plan takes T or less: a lower
 // bound, found by bisection. A device's position is its number in the cluster, so uneven stages may
 // span nodes. Since H, A and D are minimised apart from each other, this is a bound and not yet an
 // answer. The search then walks down from the first stage with the true H and A, and with the
-// suffix table for what is left.
+// suffix table for what is left (planner/search/enumerate/chain_walk.hpp).
+//
+// Of several degrees less is known: a message between two stages is taken to be the smallest that
+// some replica needs, over the fastest link across the cut of devices; ties and what GPipe's last
+// stage waits for are left out. Peers stand within the innermost links. A replica of t groups
+// therefore starts at a multiple of t, or all replicas of its stage are in one box; there one place
+// is as good as any other.
 
 #pragma once
 
-#include <map>
-#include <optional>
+#include <memory>
 #include <stop_token>
-#include <utility>
 #include <vector>
 
-#include "planner/timing/fast_clock.hpp"
+#include "planner/relaxations/stage_bounds.hpp"
+#include "profiles/index.hpp"
 
 namespace stagecraft {
 
-/// Idle time of a device with D behind it; see above.
-Time round_trip_gaps(Time forward, Time backward, Time round_trip, int window, int microbatches);
-
-/// What a stage of GPipe does after the first microbatch, before those that later stages or, on the
-/// way back, earlier ones wait for. Nothing under other schedules.
-struct OtherPasses {
-  Time forward = 0, backward = 0;
-  void lower_to(const OtherPasses& other);
+/// Replicas side by side.
+struct StageKind {
+  int setting = 0;  ///< whose degree they have
+  int span = 1;     ///< groups of the smallest degree in each
+  int replicas = 1;
+  int devices() const { return span * replicas; }
 };
 
-/// Of each way the longer one.
-OtherPasses most_of(const OtherPasses& a, const OtherPasses& b);
-
-/// What is known when a stage begins: time until its first forward can start, the same plus the
-/// drain after it.
-struct Head {
-  Time fill = never;
-  Time fill_and_drain = never;
-  Time fill_and_return = never;         ///< the same without what follows a last backward
-  OtherPasses others = {never, never};  ///< the most of these stages
-};
-
-/// The stages behind one, at their best.
-struct Beyond {
-  Time round_trip = never;  ///< transfers included; never if nothing is within the limit
-  Time tie = 0;             ///< of the first stage and the last one
-  int last_replicas = 0;    ///< of the last stage, at most; 0: not known
-  OtherPasses others;       ///< the most of these stages
-};
-
-/// How a stage would be set up, and what that costs its neighbours.
-struct StageChoice {
-  Recompute recompute = Recompute::none;
-  Time fill = 0;   ///< least forward over replicas
-  Time drain = 0;  ///< least recomputation and backward, or its input gradient's part
-  Time left = 0;   ///< least weight gradients that are left when the last of those has ended
-  Time post = 0;
-  OtherPasses others;
-};
-
-/// Whether `ChainBounds` knows plans of this setting: one stage per device, under GPipe, 1F1B,
-/// ZB-H1 or ZB-H2.
-bool has_chain_bounds(const Setting& setting);
-
-/// Bounds on plans with one stage per device.
 class ChainBounds {
  public:
-  /// Other stages may be of `finest` replicas where this setting has one
-  /// (planner/relaxations/mixed_bounds.hpp).
-  ChainBounds(const Space& space, const Setting& setting, int finest = 1);
+  /// Of one degree. The space and the setting must outlive this.
+  ChainBounds(const Space& space, const Setting& setting)
+      : ChainBounds(space, std::vector{&setting}) {}
+  /// Settings that differ in their degree only, the smallest first.
+  ChainBounds(const Space& space, std::vector<const Setting*> settings);
   const Space& space() const { return space_; }
 
+  /// Whether this knows plans of several such settings: chains of stages that train and flush, on
+  /// devices of one kind, none excluded, whose boxes are alike and made of whole groups; and few
+  /// enough of them.
+  static bool applies(const Space& space, const std::vector<const Setting*>& settings);
+
+  /// Of several degrees: no plan takes less, its work spread over all devices. Else 0.
+  Time least() const { return time_for(0, 0); }
   /// Fills the tables for plans of at most this time. False if there are none. Once a stop is
   /// requested it is not known, and nothing is open.
   bool probe(Time limit, const std::stop_token& stop = {});
+  /// Entries of the tables looked at so far.
+  std::int64_t looked_at() const { return looked_at_; }
+
+  int devices() const { return devices_; }
+  int most_stages() const { return most_stages_; }
+  const std::vector<StageKind>& kinds() const { return kinds_; }
+  const std::vector<const Setting*>& settings() const { return settings_; }
+  /// Of the smallest degree, in whose groups devices are counted.
+  const Setting& finest() const { return *settings_.front(); }
+  const Setting& setting(const StageKind& kind) const { return *settings_[index(kind.setting)]; }
+  const StageBounds& stage(const StageKind& kind) const { return *stages_[index(kind.setting)]; }
+  /// Whether a stage of this kind may start there.
+  bool stands(const StageKind& kind, int device) const;
+  /// The number of the device among those of the kind's own setting, or that of its like.
+  static int own_device(const StageKind& kind, int device) { return device / kind.span; }
+
   /// After probe: whether p stages could do.
   bool is_open(int stages) const;
-  /// After probe: the chain of stages with the shortest round trip; a promising plan.
-  Layout best_chain(int stages) const;
+  /// After probe: the stages of a chain of p with the shortest round trip; a promising plan.
+  struct ChainStage {
+    int kind = 0;
+    LayerRange layers;
+    Recompute recompute = Recompute::none;
+  };
+  std::vector<ChainStage> best_chain(int stages) const;
+  /// The same as a layout, of one degree.
+  Layout best_layout(int stages) const;
 
-  int most_stages() const { return most_stages_; }
-  int most_replicas() const { return most_replicas_; }
-
-  static Head start() { return {0, long_ago, 0, {}}; }
-  /// The head of the next stage, of `next_replicas`, behind this one.
-  Head after(const Head& head, const StageChoice& choice, int device, int replicas,
+  /// Of what a stage hands to the next one, which starts on this device, and gets back: at least.
+  HandOver transfer(int cut, int device, int replicas, int next_replicas) const;
+  /// The head of the next stage, of so many replicas from this device on, behind this one.
+  Head after(const Head& head, const StageChoice& choice, int replicas, int next_device,
              int next_replicas, int cut) const;
-  /// Nothing if it cannot fit with `stages_left` stages from here to the end, itself included.
-  std::optional<StageChoice> choose(const LayerRange& layers, int device, int replicas,
-                                    int stages_left) const;
-  /// A lower bound on the step of any plan with this stage.
-  Time bound(const Head& head, const StageChoice& choice, const LayerRange& layers, int device,
-             int replicas, int stages_left, const Beyond& beyond) const;
-  /// Whether this stage, and any longer one from the same layer, is beyond the limit by its load
-  /// alone.
-  bool is_too_long(const Head& head, const LayerRange& layers, int device, int replicas,
-                   Time limit) const;
-  /// Whether the stage, of which `choose` knows nothing, and any longer one from the same layer are
-  /// beyond their devices' memory.
-  bool is_too_large(const LayerRange& layers, int device, int replicas) const;
-  /// After probe: what so many stages from this layer and device on could do best, behind a stage
-  /// of so many replicas.
+  /// After probe: what so many stages from this layer and device on could do at best, behind one of
+  /// so many replicas.
   Beyond beyond(int stages, int layer, int device, int replicas) const;
 
  private:
-  struct Transfer {
-    Time there = 0, back = 0;
-  };
-  /// A microbatch on one replica.
-  struct Pass {
-    Time forward = 0;
-    Time backward = 0;  ///< with recomputation, without `weight`
-    Time weight = 0;    ///< where backwards are split
-    Time whole() const { return forward + backward + weight; }
-  };
-  /// Replicas alike; of those that take turns the first has the most microbatches.
-  struct Share {
-    const CostTable* table = nullptr;
-    Bytes limit = 0;
-    int replica = 0;  ///< the first of them
-  };
-
-  std::size_t at(int layer, int device, int replicas) const;
-  /// Whether a stage on this device can have so many stages left, itself included.
-  bool may_have_left(int device, int stages) const {
-    return !setting_.depth || device + stages == *setting_.depth;
-  }
-  const std::vector<Share>& shares(int device, int replicas) const;
-  Transfer transfer(int device, int replicas, int next_replicas, int cut) const;
-  Transfer slowest_needed(int device, int replicas, int next_replicas, Bytes boundary) const;
-  int window(int stages_left, int device, int replicas) const;
-  int in_flight(int stages_left, int replicas, int replica) const;
-  int own_microbatches(int replicas, int replica) const;
-  Pass pass(const CostTable& table, const LayerRange& layers, Recompute recompute) const;
-  Time bound_of_ways(const Head& head, const StageChoice& choice, int replicas,
-                     const Beyond& beyond) const;
-  int most_last_replicas(int device, int replicas, int stages_left) const;
-  OtherPasses others(const StageChoice& choice, int replicas, int last_replicas) const;
-  int least_left(int device, int replicas) const;
-  int most_left(int device, int replicas, int microbatches) const;
-  ChunkMemory memory_of(const Share& share, const LayerRange& layers, int replicas) const;
-  bool may_fit(const Share& share, const LayerRange& layers, int device, int replicas,
-               Recompute recompute, int in_flight) const;
-  Time post(const LayerRange& layers, int device, int replicas) const;
-  Time tied(const LayerRange& layers, int device, int replicas) const;
-  Time end_tie(int device, int replicas) const;
-  void time_ties();
-  void list_last_forwards();
-  Time tie_with(int other, int device, int replicas, Bytes bytes) const;
-
-  // --- The tables ---
-  void fill_prefix(Time limit, const std::stop_token& stop);
-  void arrive(int layer, int device);
-  void leave(int layer, int device, int replicas, Time limit);
-  void fill_suffix(int stages, Time limit, const std::stop_token& stop);
-  void fill_behind(int stages);
-  void fill_state(int stages, int layer, int device, int replicas, Time limit);
-
-  const Space& space_;
-  const Setting& setting_;
-  int finest_ = 1;
-  int layers_ = 0, devices_ = 0, most_stages_ = 0, most_replicas_ = 1;
-  bool all_forwards_first_ = false;
-  bool splits_ = false;                 ///< backwards
-  int lead_ = 1;                        ///< times as far ahead as 1F1B: two of ZB-H2
-  bool window_counts_devices_ = false;  ///< see Space::plan: 1F1B whose replicas take turns
-  std::vector<int> warm_up_;
-  /// By the most replicas of the last stage: the last microbatch of its first replica, at least.
-  std::vector<int> last_forward_;
-
-  mutable ExposedSums sums_;
-  mutable std::vector<std::vector<Share>> shares_;  ///< [device, replicas]
-  mutable std::vector<Transfer> transfers_;   ///< [layer, device, replicas, next]; -1: not yet
-  std::vector<std::vector<Time>> tie_times_;  ///< [tie][device, replicas]: with any later device
-  std::vector<Time> end_ties_;                ///< [device, replicas]: with device 0
-
-  std::vector<Head> prefix_;  ///< [layer, device, replicas]
-  std::vector<Head> leaving_;
   struct Step {
-    Time round_trip = never;
-    Time tie = never;
-    int last_replicas = 0;
-    OtherPasses others{never, never};
+    Beyond best{never, never, 0, {never, never}};
     int end = 0;
     Recompute recompute = Recompute::none;
   };
   struct Behind {
     Beyond best{never, never, 0, {never, never}};
-    int replicas = 0;
+    int kind = 0;
   };
-  std::vector<std::vector<Step>> suffix_;  ///< [stages][layer, device, replicas]
-  std::vector<std::vector<Behind>>
-      behind_;  ///< [stages][layer, device, replicas of the stage before]
+
+  bool has_one_degree() const { return settings_.size() == 1; }
+  std::size_t at(int layer, int device) const {
+    return index(layer) * index(devices_ + 1) + index(device);
+  }
+  std::size_t of_kind(int layer, int device, int kind) const {
+    return at(layer, device) * kinds_.size() + index(kind);
+  }
+  std::size_t of_replicas(int layer, int device, int replicas) const {
+    return at(layer, device) * index(most_replicas_ + 1) + index(replicas);
+  }
+  /// Whether a stage on this device can have so many stages left, itself included.
+  bool may_have_left(int device, int stages) const {
+    return !finest().depth || device + stages == *finest().depth;
+  }
+  /// The layers from here on, spread over the devices from here on; 0 where it is not known.
+  Time time_for(int layer, int device) const {
+    if (work_from_.empty()) return 0;
+    return finest().microbatches * work_from_[index(layer)] / std::max(devices_ - device, 1);
+  }
+  void count_work();
+  std::vector<Link> links_across(int device) const;
+  void time_messages();
+  void fill_prefix(Time limit, const std::stop_token& stop);
+  void arrive(int layer, int device);
+  void leave(int layer, int device, int kind, Time limit);
+  void fill_suffix(int stages, Time limit, const std::stop_token& stop);
+  void fill_state(int stages, int layer, int device, int kind, Time limit);
+  void fill_behind(int stages);
+
+  const Space& space_;
+  std::vector<const Setting*> settings_;
+  std::vector<std::unique_ptr<StageBounds>> stages_;  ///< per setting
+  std::vector<StageKind> kinds_;
+  int layers_ = 0, devices_ = 0, box_ = 1, most_stages_ = 0, most_replicas_ = 1;
+  /// Of several degrees, by layer: of one microbatch, of this layer and those behind.
+  std::vector<Time> work_from_;
+  /// Of several degrees, [cut][device][replicas, next]: of the smallest message there, or back.
+  std::vector<Time> messages_;
+  std::vector<Head> prefix_;                 ///< [layer, device, kind]
+  std::vector<Head> leaving_;                ///< [layer, device, replicas]
+  std::vector<std::vector<Step>> suffix_;    ///< [stages][layer, device, kind]
+  std::vector<std::vector<Behind>> behind_;  ///< [stages][layer, device, replicas before]
+  std::int64_t looked_at_ = 0;
 };
 
 }  // namespace stagecraft

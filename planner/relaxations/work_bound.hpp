@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/relaxations/chain_bounds.hpp"
+#include "planner/relaxations/stage_bounds.hpp"
 
 namespace stagecraft {
 

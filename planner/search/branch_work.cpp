@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/layouts/layouts.hpp"
+#include "planner/relaxations/bisection.hpp"
 
 namespace stagecraft {
 
@@ -30,7 +31,7 @@ bool BranchWork::probe(Time limit) {
   judge_.effort().spend(std::int64_t{20} * space_.layers() * space_.layers());
   if (!chain().probe(limit, judge_.effort().stop)) return false;
   for (int stages = 1; stages <= chain().most_stages(); ++stages) {
-    if (chain().is_open(stages)) consider(chain().best_chain(stages));
+    if (chain().is_open(stages)) consider(chain().best_layout(stages));
   }
   return true;
 }
@@ -62,16 +63,13 @@ void BranchWork::narrow() {
     reach *= 2;
   }
   const Time enough = std::max<Time>((high - branch_.least) / narrow_steps, 0);
-  while (!judge_.is_spent()) {
-    high = std::min(high, judge_.limit());
-    if (high - branch_.least <= enough) break;
-    const Time middle = branch_.least + (high - branch_.least) / 2;
-    if (probe(middle)) {
-      high = middle;
-    } else {
-      branch_.least = middle + 1;
-    }
-  }
+  branch_.least = raise_by_bisection(
+      branch_.least, high,
+      [&](Time least, Time& top) {
+        top = std::min(top, judge_.limit());
+        return !judge_.is_spent() && top - least > enough;
+      },
+      [&](Time middle) { return probe(middle); });
 }
 
 void BranchWork::deepen() {

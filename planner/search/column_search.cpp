@@ -5,6 +5,8 @@
 
 #include "planner/layouts/layouts.hpp"
 #include "planner/layouts/recompute_ways.hpp"
+#include "planner/relaxations/bisection.hpp"
+#include "planner/relaxations/chain_bounds.hpp"
 #include "planner/relaxations/path_bound.hpp"
 #include "planner/search/enumerate/column_walk.hpp"
 #include "simulator/schedules/schedules.hpp"
@@ -256,27 +258,23 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
     if (!bounds.probe(limit, control_.stop)) return false;
     if (!bounds.is_open(depth)) return true;  // stopped
     // What it does not know of is where fixed stages are.
-    const Layout chain = bounds.best_chain(depth);
+    const Layout chain = bounds.best_layout(depth);
     if (is_allowed(space_, branch.setting, chain)) {
       judge(branch, clock, chain);
     }
     return true;
   };
-  Time high = std::min(judge_.limit(), never - 1);
+  const Time high = std::min(judge_.limit(), never - 1);
   if (!probe(high)) {
     branch.raise_to(high + 1, relaxation::neighbours);
     return;
   }
-  while (!stops() && is_open(branch)) {
-    high = std::min(high, judge_.limit());
-    if (high - branch.least <= high / narrow_parts) break;
-    const Time middle = branch.least + (high - branch.least) / 2;
-    if (probe(middle)) {
-      high = middle;
-    } else {
-      branch.raise_to(middle + 1, relaxation::neighbours);
-    }
-  }
+  const auto goes_on = [&](Time least, Time& top) {
+    branch.raise_to(least, relaxation::neighbours);
+    top = std::min(top, judge_.limit());
+    return !stops() && top - least > top / narrow_parts;
+  };
+  raise_by_bisection(branch.least, high, goes_on, probe);
 }
 
 void ColumnSearch::search(const std::function<void()>& report) {

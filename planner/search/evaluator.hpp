@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "planner/problem/incumbents.hpp"
-#include "planner/relaxations/chain_bounds.hpp"
+#include "planner/relaxations/stage_bounds.hpp"
 #include "planner/space/workers.hpp"
 
 namespace stagecraft {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/search/enumerate/chain_walk.hpp"
 #include "planner/space/setting_kinds.hpp"
 #include "profiles/index.hpp"
 
@@ -11,89 +12,41 @@ namespace stagecraft {
 
 namespace {
 
-/// A walk over chains of p stages.
-class ChainWalk {
+/// A walk over chains of one degree; the judge times what comes up.
+class JudgedWalk : public ChainWalk {
  public:
-  ChainWalk(const Space& space, const Setting& setting, const ChainBounds& bounds, FastClock& clock,
-            Judge& judge, Time limit)
-      : space_(space),
-        setting_(setting),
-        bounds_(bounds),
-        clock_(clock),
-        judge_(judge),
-        limit_(limit) {}
+  JudgedWalk(const Space& space, const Setting& setting, const ChainBounds& bounds,
+             FastClock& clock, Judge& judge, Time limit)
+      : ChainWalk(space, bounds), setting_(setting), clock_(clock), judge_(judge), limit_(limit) {}
 
-  bool walk(int stages) {
-    stages_ = stages;
-    layout_ = {};
-    layout_.cuts = {0};
-    for (int replicas = 1; replicas <= most_replicas(0); ++replicas) {
-      choose_end(bounds_.start(), 0, replicas);
-    }
-    return complete_;
-  }
+  bool is_complete() const { return complete_; }
 
  private:
-  int most_replicas(int device) const {
-    return std::min(bounds_.most_replicas(), space_.devices(setting_) - device);
-  }
-  Time limit() const { return std::min(limit_, judge_.limit()); }
-  bool gives_up() {
+  Time limit() const override { return std::min(limit_, judge_.limit()); }
+  bool gives_up() override {
     if (judge_.effort().is_spent() || judge_.stopped()) complete_ = false;
     return !complete_;
   }
+  void count_step() override { judge_.effort().spend(20); }
+  void count_pruned() override { judge_.count_pruned(); }
 
-  void choose_end(const Head& head, int device, int replicas) {
-    const int stage = static_cast<int>(layout_.replicas.size());
-    const int left = stages_ - stage;
-    const int first = layout_.cuts.back();
-    layout_.replicas.push_back(replicas);
-    for (int end = left == 1 ? space_.layers() : space_.first_end(first); end <= space_.layers();
-         ++end) {
-      if (gives_up()) break;
-      judge_.effort().spend(20);
-      const LayerRange layers{first, end};
-      if (bounds_.is_too_long(head, layers, device, replicas, limit())) break;
-      if (!space_.allows(stage, layers)) continue;
-      const Beyond beyond = bounds_.beyond(left - 1, end, device + replicas, replicas);
-      if (beyond.round_trip >= never) continue;
-      const auto choice = bounds_.choose(layers, device, replicas, left);
-      if (!choice && bounds_.is_too_large(layers, device, replicas)) break;
-      if (!choice) continue;
-      if (bounds_.bound(head, *choice, layers, device, replicas, left, beyond) > limit()) {
-        judge_.count_pruned();
-        continue;
-      }
-      descend(head, *choice, device, end);
+  void visit() override {
+    layout_.replicas.clear();
+    layout_.cuts = {0};
+    layout_.recompute.clear();
+    for (const Place& place : path_) {
+      layout_.replicas.push_back(kind_of(place).replicas);
+      layout_.cuts.push_back(place.layers.end);
+      layout_.recompute.push_back(place.choice.recompute);
     }
-    layout_.replicas.pop_back();
+    if (space_.wants(setting_, layout_.replicas))
+      complete_ = judge_.consider(clock_, setting_, layout_, limit_) && complete_;
   }
 
-  void descend(const Head& head, const StageChoice& choice, int device, int end) {
-    const int replicas = layout_.replicas.back();
-    layout_.cuts.push_back(end);
-    layout_.recompute.push_back(choice.recompute);
-    if (layout_.stages() == stages_) {
-      if (space_.wants(setting_, layout_.replicas)) {
-        complete_ = judge_.consider(clock_, setting_, layout_, limit_) && complete_;
-      }
-    } else {
-      const int next_device = device + replicas;
-      for (int next = 1; next <= most_replicas(next_device); ++next) {
-        choose_end(bounds_.after(head, choice, device, replicas, next, end), next_device, next);
-      }
-    }
-    layout_.recompute.pop_back();
-    layout_.cuts.pop_back();
-  }
-
-  const Space& space_;
   const Setting& setting_;
-  const ChainBounds& bounds_;
   FastClock& clock_;
   Judge& judge_;
   Time limit_;
-  int stages_ = 0;
   Layout layout_;
   bool complete_ = true;
 };
@@ -102,9 +55,10 @@ class ChainWalk {
 
 WalkEnd walk_chain(const Space& space, const Setting& setting, const ChainBounds& bounds,
                    FastClock& clock, Judge& judge, Time limit) {
-  ChainWalk walk(space, setting, bounds, clock, judge, limit);
+  JudgedWalk walk(space, setting, bounds, clock, judge, limit);
   for (int stages = 1; stages <= bounds.most_stages(); ++stages) {
-    if (bounds.is_open(stages) && !walk.walk(stages)) return WalkEnd::gave_up;
+    if (bounds.is_open(stages)) walk.walk(stages);
+    if (!walk.is_complete()) return WalkEnd::gave_up;
   }
   // Bounds of a search that was stopped know of nothing.
   return judge.stopped() ? WalkEnd::gave_up : WalkEnd::complete;

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "planner/relaxations/chain_bounds.hpp"
 #include "planner/search/evaluator.hpp"
 
 namespace stagecraft {

@@ -6,9 +6,11 @@
 #include <set>
 
 #include "planner/problem/objective.hpp"
-#include "planner/relaxations/mixed_bounds.hpp"
+#include "planner/relaxations/bisection.hpp"
+#include "planner/relaxations/chain_bounds.hpp"
 #include "planner/relaxations/relaxations.hpp"
 #include "planner/relaxations/work_bound.hpp"
+#include "planner/search/enumerate/chain_walk.hpp"
 #include "planner/search/evaluator.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
 #include "profiles/index.hpp"
@@ -57,14 +59,13 @@ Time limit_of(Wanted wanted, const SearchControl& control, const Leaderboard& bo
   return std::min({worth, bar ? bar->count() - 1 : never, never - 1});
 }
 
-/// A walk over the chains of one group of settings, first stage first.
-class MixedWalk {
+/// A walk over the chains of one group of settings.
+class MixedWalk : public ChainWalk {
  public:
-  MixedWalk(const Space& space, const SearchControl& control, const MixedBounds& bounds,
+  MixedWalk(const Space& space, const SearchControl& control, const ChainBounds& bounds,
             Leaderboard& board, SearchCounts& counts, Effort& effort, Wanted wanted)
-      : space_(space),
+      : ChainWalk(space, bounds),
         control_(control),
-        bounds_(bounds),
         board_(board),
         counts_(counts),
         effort_(effort),
@@ -79,7 +80,7 @@ class MixedWalk {
       if (!bounds_.is_open(stages)) continue;
       path_.clear();
       int device = 0;
-      for (const MixedBounds::ChainStage& stage : bounds_.best_chain(stages)) {
+      for (const ChainBounds::ChainStage& stage : bounds_.best_chain(stages)) {
         path_.push_back({.kind = stage.kind, .device = device, .layers = stage.layers});
         path_.back().choice.recompute = stage.recompute;
         device += kind_of(path_.back()).devices();
@@ -90,82 +91,23 @@ class MixedWalk {
   }
 
   /// Whether it has seen all that is within the limit.
-  bool walk() {
+  bool walk_all() {
     complete_ = !effort_.is_spent();
-    for (stages_ = 2; stages_ <= bounds_.most_stages(); ++stages_) {
-      if (bounds_.is_open(stages_)) choose_kind(ChainBounds::start(), 0, 0);
+    for (int stages = 2; stages <= bounds_.most_stages(); ++stages) {
+      if (bounds_.is_open(stages)) walk(stages);
     }
     return complete_;
   }
 
  private:
-  /// A stage of the path.
-  struct Place {
-    int kind = 0;
-    int device = 0;
-    LayerRange layers;
-    Head head;
-    StageChoice choice;
-  };
-
-  const StageKind& kind_of(const Place& place) const { return bounds_.kinds()[index(place.kind)]; }
-  Time limit() const { return limit_of(wanted_, control_, board_); }
-  bool gives_up() {
+  Time limit() const override { return limit_of(wanted_, control_, board_); }
+  bool gives_up() override {
     if (effort_.is_spent()) complete_ = false;
     return effort_.is_spent();
   }
-
-  void choose_kind(const Head& head, int layer, int device) {
-    for (std::size_t kind = 0; kind < bounds_.kinds().size(); ++kind) {
-      const StageKind& next = bounds_.kinds()[kind];
-      if (!bounds_.stands(next, device)) continue;
-      Head here = head;
-      if (!path_.empty()) {
-        const Place& before = path_.back();
-        here = bounds_.after(before.head, before.choice, kind_of(before).replicas, device,
-                             next.replicas, layer);
-      }
-      path_.push_back({.kind = static_cast<int>(kind), .device = device, .head = here});
-      choose_end(layer);
-      path_.pop_back();
-    }
-  }
-
-  void choose_end(int first) {
-    const auto stage = static_cast<int>(path_.size()) - 1;
-    const int left = stages_ - stage;
-    const StageKind& kind = kind_of(path_.back());
-    const ChainBounds& chain = bounds_.chain(kind);
-    const int own = MixedBounds::own_device(kind, path_.back().device);
-    const int next = path_.back().device + kind.devices();
-    for (int end = left == 1 ? space_.layers() : space_.first_end(first); end <= space_.layers();
-         ++end) {
-      if (gives_up()) return;
-      effort_.spend(20);
-      Place& place = path_.back();
-      place.layers = {first, end};
-      if (chain.is_too_long(place.head, place.layers, own, kind.replicas, limit())) return;
-      if (!space_.allows(stage, place.layers)) continue;
-      const Beyond beyond = bounds_.beyond(left - 1, end, next, kind.replicas);
-      if (beyond.round_trip >= never) continue;
-      const auto choice = chain.choose(place.layers, own, kind.replicas, left);
-      if (!choice && chain.is_too_large(place.layers, own, kind.replicas)) return;
-      if (!choice) continue;
-      if (chain.bound(place.head, *choice, place.layers, own, kind.replicas, left, beyond) >
-          limit()) {
-        ++counts_.pruned;
-        continue;
-      }
-      place.choice = *choice;
-      if (left > 1) {
-        choose_kind({}, end, next);
-      } else if (is_within()) {
-        consider();
-      } else {
-        ++counts_.pruned;
-      }
-    }
-  }
+  void count_step() override { effort_.spend(20); }
+  void count_pruned() override { ++counts_.pruned; }
+  void visit() override { is_within() ? consider() : count_pruned(); }
 
   /// Of the whole chain, whose round trips are known.
   bool is_within() const {
@@ -174,14 +116,14 @@ class MixedWalk {
     for (auto place = path_.rbegin(); place != path_.rend(); ++place) {
       const StageKind& kind = kind_of(*place);
       if (behind != nullptr) {
-        const Time moved = bounds_.transfer(behind->layers.first, behind->device, kind.replicas,
-                                            kind_of(*behind).replicas);
-        round_trip += 2 * moved + behind->choice.fill + behind->choice.drain;
+        const HandOver moved = bounds_.transfer(behind->layers.first, behind->device, kind.replicas,
+                                                kind_of(*behind).replicas);
+        round_trip += moved.there + behind->choice.fill + behind->choice.drain + moved.back;
       }
       behind = &*place;
       const int left = static_cast<int>(place - path_.rbegin()) + 1;
-      const int own = MixedBounds::own_device(kind, place->device);
-      if (bounds_.chain(kind).bound(place->head, place->choice, place->layers, own, kind.replicas,
+      const int own = ChainBounds::own_device(kind, place->device);
+      if (bounds_.stage(kind).bound(place->head, place->choice, place->layers, own, kind.replicas,
                                     left, {round_trip, 0}) > limit()) {
         return false;
       }
@@ -262,21 +204,17 @@ class MixedWalk {
     }
   }
 
-  const Space& space_;
   const SearchControl& control_;
-  const MixedBounds& bounds_;
   Leaderboard& board_;
   SearchCounts& counts_;
   Effort& effort_;
   Wanted wanted_;
   std::vector<std::unique_ptr<FastClock>> clocks_;  ///< per setting
-  int stages_ = 0;
-  std::vector<Place> path_;
   bool complete_ = true;
 };
 
 /// Fills the tables for plans of at most this time, at the cost of effort. False if there are none.
-bool probe(MixedBounds& bounds, Time at, const SearchControl& control, Effort& effort) {
+bool probe(ChainBounds& bounds, Time at, const SearchControl& control, Effort& effort) {
   const std::int64_t before = bounds.looked_at();
   const bool is_open = bounds.probe(at, control.stop);
   effort.spend(steps_per_entry * (bounds.looked_at() - before));
@@ -288,7 +226,7 @@ bool walk_group(MixedWalk& walk, Effort& effort) {
   walk.try_best();
   const std::int64_t reserve = effort.left / 2;
   effort.left -= reserve;
-  const bool is_complete = walk.walk();
+  const bool is_complete = walk.walk_all();
   effort.left = std::max<std::int64_t>(effort.left, 0) + reserve;
   return is_complete;
 }
@@ -296,23 +234,16 @@ bool walk_group(MixedWalk& walk, Effort& effort) {
 /// One group: what no plan of it takes less than, but for those on the board.
 Time search_group(const Space& space, const SearchControl& control, const Settings& settings,
                   Leaderboard& board, SearchCounts& counts, Effort& effort) {
-  MixedBounds bounds(space, settings);
+  ChainBounds bounds(space, settings);
   const auto limit = [&] { return limit_of(Wanted::best, control, board); };
   if (bounds.least() > limit()) return bounds.least();
   if (!probe(bounds, limit(), control, effort)) return limit() + 1;
   MixedWalk walk(space, control, bounds, board, counts, effort, Wanted::best);
   if (walk_group(walk, effort)) return limit() + 1;
-  Time least = bounds.least(), high = limit();
-  const Time enough = (high - least) / narrow_steps;
-  while (high - least > enough && !effort.is_spent()) {
-    const Time middle = least + (high - least) / 2;
-    if (probe(bounds, middle, control, effort)) {
-      high = middle;
-    } else {
-      least = middle + 1;
-    }
-  }
-  return least;
+  const Time least = bounds.least(), high = limit(), enough = (high - least) / narrow_steps;
+  return raise_by_bisection(
+      least, high, [&](Time low, Time& top) { return top - low > enough && !effort.is_spent(); },
+      [&](Time middle) { return probe(bounds, middle, control, effort); });
 }
 
 /// Where the board shows several plans: those behind the best one.
@@ -321,7 +252,7 @@ void fill_board(const Space& space, const SearchControl& control, const Settings
   const Time limit = limit_of(Wanted::shown, control, board);
   const bool has_seen_them = limit <= limit_of(Wanted::best, control, board);
   if (has_seen_them || effort.is_spent()) return;
-  MixedBounds bounds(space, settings);
+  ChainBounds bounds(space, settings);
   if (bounds.least() > limit || !probe(bounds, limit, control, effort)) return;
   MixedWalk walk(space, control, bounds, board, counts, effort, Wanted::shown);
   walk_group(walk, effort);
@@ -338,7 +269,7 @@ Searched search_mixed_degrees(const Space& space, const SearchControl& control,
   Time least = never;
   std::vector<Settings> known;
   for (const Settings& settings : groups_of(space)) {
-    if (!MixedBounds::applies(space, settings) || effort.is_spent()) {
+    if (!ChainBounds::applies(space, settings) || effort.is_spent()) {
       least = std::min<Time>(least, by_work.count());
       continue;
     }

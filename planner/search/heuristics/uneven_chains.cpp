@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "planner/relaxations/bisection.hpp"
 #include "profiles/index.hpp"
 
 namespace stagecraft {
@@ -12,7 +13,7 @@ namespace {
 class UnevenChains {
  public:
   /// On the first so many of the setting's devices.
-  UnevenChains(const ChainBounds& bounds, int layers, int devices, Effort& effort)
+  UnevenChains(const StageBounds& bounds, int layers, int devices, Effort& effort)
       : bounds_(bounds),
         effort_(effort),
         layers_(layers),
@@ -96,7 +97,7 @@ class UnevenChains {
   static constexpr std::int64_t steps_per_load = 3;
   static constexpr std::int64_t steps_per_choice = 30;
 
-  const ChainBounds& bounds_;
+  const StageBounds& bounds_;
   Effort& effort_;
   int layers_ = 0, devices_ = 0, stages_ = 0;
   std::vector<std::vector<Step>> table_;  ///< [stages][first layer]
@@ -114,16 +115,15 @@ bool has_uneven_chains(const Space& space, const Setting& setting) {
          layers * layers * devices <= most_pairs;
 }
 
-std::vector<Layout> find_uneven_chains(const ChainBounds& bounds, int layers, int devices,
+std::vector<Layout> find_uneven_chains(const StageBounds& bounds, int layers, int devices,
                                        Time limit, Effort& effort) {
   constexpr Time parts = 32;
   UnevenChains chains(bounds, layers, devices, effort);
-  Time low = 0, high = std::min(limit, never - 1);
-  bool is_open = chains.probe(high);
-  while (is_open && high - low > high / parts && !effort.is_spent()) {
-    const Time middle = low + (high - low) / 2;
-    (chains.probe(middle) ? high : low) = middle;
-  }
+  const Time high = std::min(limit, never - 1);
+  if (!chains.probe(high)) return chains.found();
+  raise_by_bisection(
+      0, high, [&](Time low, Time& top) { return top - low > top / parts && !effort.is_spent(); },
+      [&](Time middle) { return chains.probe(middle); });
   return chains.found();
 }
 

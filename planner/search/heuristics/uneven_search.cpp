@@ -91,7 +91,7 @@ void UnevenSearch::add(const Setting& setting) {
   Effort& effort = judge_.effort();
   const std::int64_t reserve = effort.left / 2;
   effort.left -= reserve;
-  const ChainBounds bounds(space_, setting);
+  const StageBounds bounds(space_, setting);
   FastClock& clock = clocks_.emplace_back(space_, setting);
   const int devices = space_.devices(setting);
   for (int used = devices; used >= std::max(devices - most_left_over, 1); --used) {
@@ -136,7 +136,7 @@ void UnevenSearch::keep(const Setting& setting, FastClock& clock, Layout layout)
 }
 
 /// Those that the setting allows.
-std::vector<Layout> UnevenSearch::chains_on(const ChainBounds& bounds, const Setting& setting,
+std::vector<Layout> UnevenSearch::chains_on(const StageBounds& bounds, const Setting& setting,
                                             FastClock& clock, int devices) {
   std::vector<Layout> layouts =
       find_uneven_chains(bounds, space_.layers(), devices, judge_.limit(), judge_.effort());

@@ -3,7 +3,7 @@
 // best.
 //
 // They begin with chains that have the right numbers of replicas for their longest stage
-// (planner/search/heuristics/uneven_chains.hpp); under schedules that `ChainBounds` does not know,
+// (planner/search/heuristics/uneven_chains.hpp); under schedules that `StageBounds` does not know,
 // with several stages per device or with backwards that are split, with balanced layouts of
 // replicas as equal as may be. Layers and replicas then change places as long as the fast clock
 // likes it better.
@@ -47,7 +47,7 @@ class UnevenSearch {
     Time step = never;
   };
 
-  std::vector<Layout> chains_on(const ChainBounds& bounds, const Setting& setting, FastClock& clock,
+  std::vector<Layout> chains_on(const StageBounds& bounds, const Setting& setting, FastClock& clock,
                                 int devices);
   void keep(const Setting& setting, FastClock& clock, Layout layout);
   void anneal_best(const std::function<bool()>& stops);

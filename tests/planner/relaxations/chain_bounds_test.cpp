@@ -2,6 +2,7 @@
 
 #include "planner/layouts/layouts.hpp"
 #include "planner/plan/plan.hpp"
+#include "planner/relaxations/bisection.hpp"
 #include "planner/search/enumerate/chains.hpp"
 #include "planner/timing/fast_clock.hpp"
 #include "tests/catch.hpp"
@@ -42,6 +43,7 @@ Time bound_along(const ChainBounds& bounds, const Layout& layout) {
     StageChoice choice;
   };
   std::vector<Place> places;
+  const StageBounds& stage = bounds.stage(bounds.kinds().front());
   const int stages = layout.stages();
   int device = 0;
   for (int s = 0; s < stages; ++s) {
@@ -49,12 +51,12 @@ Time bound_along(const ChainBounds& bounds, const Layout& layout) {
     Place place{.layers = {layout.cuts[i], layout.cuts[i + 1]}, .device = device};
     if (s > 0) {
       const Place& before = places.back();
-      place.head = bounds.after(before.head, before.choice, before.device, layout.replicas[i - 1],
+      place.head = bounds.after(before.head, before.choice, layout.replicas[i - 1], device,
                                 layout.replicas[i], place.layers.first);
     } else {
-      place.head = bounds.start();
+      place.head = StageBounds::start();
     }
-    const auto choice = bounds.choose(place.layers, device, layout.replicas[i], stages - s);
+    const auto choice = stage.choose(place.layers, device, layout.replicas[i], stages - s);
     REQUIRE(choice);
     place.choice = *choice;
     places.push_back(place);
@@ -65,8 +67,8 @@ Time bound_along(const ChainBounds& bounds, const Layout& layout) {
   for (int s = stages - 1; s >= 0; --s) {
     const auto i = static_cast<std::size_t>(s);
     const auto& [layers, at, head, choice] = places[i];
-    least = std::max(
-        least, bounds.bound(head, choice, layers, at, layout.replicas[i], stages - s, beyond));
+    least = std::max(least,
+                     stage.bound(head, choice, layers, at, layout.replicas[i], stages - s, beyond));
     if (s == 0) break;
     const Place& before = places[i - 1];
     const Time messages = head.fill_and_return - before.head.fill_and_return - before.choice.fill -
@@ -193,6 +195,25 @@ TEST_CASE("a bound never exceeds the step of any plan it covers", "[bounds][seco
     INFO(name << ", seed " << seed);
     CHECK(least <= step);
     CHECK(open);
+  }
+}
+
+TEST_CASE("bisection raises a bound to the first limit that something meets", "[bounds]") {
+  for (const Time first : {Time{0}, Time{1}, Time{37}, Time{99}, Time{100}}) {
+    int probes = 0;
+    const auto probe = [&](Time limit) {
+      ++probes;
+      return limit >= first;
+    };
+    const auto to_the_end = [](Time least, Time& high) { return least < high; };
+    CHECK(raise_by_bisection(0, 100, to_the_end, probe) == first);
+    CHECK(probes <= 7);
+    // An incumbent that is found meanwhile ends it.
+    const auto to_incumbent = [](Time least, Time& high) {
+      high = std::min<Time>(high, 40);
+      return least < high;
+    };
+    CHECK(raise_by_bisection(0, 100, to_incumbent, probe) == std::min<Time>(first, 40));
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include "planner/search/enumerate/mixed_search.hpp"
 
-#include "planner/relaxations/mixed_bounds.hpp"
+#include "planner/relaxations/chain_bounds.hpp"
 #include "planner/strategies.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/mixed_cases.hpp"
@@ -25,8 +25,8 @@ std::vector<const Setting*> all_of(const Space& space,
 
 /// What is known of a chain when each of its stages begins, and of the last one behind it: the
 /// least that it takes.
-Time bound_along(const MixedBounds& bounds, const Plan& plan) {
-  Head head = ChainBounds::start();
+Time bound_along(const ChainBounds& bounds, const Plan& plan) {
+  Head head = StageBounds::start();
   Time least = 0;
   const auto stages = static_cast<int>(plan.stages.size());
   int device = 0;
@@ -38,8 +38,8 @@ Time bound_along(const MixedBounds& bounds, const Plan& plan) {
                  other.replicas == std::ssize(here.devices);
         });
     REQUIRE(kind != bounds.kinds().end());
-    const ChainBounds& chain = bounds.chain(*kind);
-    const int own = MixedBounds::own_device(*kind, device), left = stages - stage;
+    const StageBounds& chain = bounds.stage(*kind);
+    const int own = ChainBounds::own_device(*kind, device), left = stages - stage;
     const auto choice = chain.choose(here.layers, own, kind->replicas, left);
     REQUIRE(choice);
     least = std::max(least, chain.bound(head, *choice, here.layers, own, kind->replicas, left,
@@ -133,12 +133,12 @@ TEST_CASE("no bound on chains of several degrees is above the best of them", "[m
     Everything everything(space);
     for (const ReplicaPolicy policy : {ReplicaPolicy::split, ReplicaPolicy::round_robin}) {
       const std::vector<const Setting*> settings = all_of(space, policy);
-      if (!MixedBounds::applies(space, settings)) continue;
+      if (!ChainBounds::applies(space, settings)) continue;
       const Duration best = everything.best_of(*settings.front());
       if (best == Duration::max() || best == Duration{0}) continue;
       ++bounded;
       int along = 0;
-      MixedBounds bounds(space, settings);
+      ChainBounds bounds(space, settings);
       everything.on_plan = [&](const Candidate& candidate) {
         if (!candidate.prediction->fits) return;
         CHECK(bound_along(bounds, candidate.plan) <= pace(*candidate.prediction).count());
@@ -162,8 +162,8 @@ TEST_CASE("peers stand in one box, and a stage need not start where a group of i
   problem.cluster =
       cluster_of({{2, link_of(1us, 1'000'000'000)}, {4, link_of(0ns, 2'000'000'000)}});
   const Space space(problem);
-  REQUIRE(MixedBounds::applies(space, all_of(space)));
-  const MixedBounds bounds(space, all_of(space));
+  REQUIRE(ChainBounds::applies(space, all_of(space)));
+  const ChainBounds bounds(space, all_of(space));
   CHECK(bounds.devices() == 8);
   const StageKind pair{.setting = 1, .span = 2, .replicas = 1};
   const StageKind pairs{.setting = 1, .span = 2, .replicas = 2};
@@ -179,14 +179,14 @@ TEST_CASE("no chain of several degrees is sought where devices are not alike", "
   Problem problem = with_degrees(0);
   problem.cluster.overrides = {{.from = 0, .to = 3, .link = link_of(1us, 1'000'000'000)}};
   const Space linked(problem);
-  CHECK_FALSE(MixedBounds::applies(linked, all_of(linked)));
+  CHECK_FALSE(ChainBounds::applies(linked, all_of(linked)));
   problem.cluster.overrides.clear();
   const Space plain(problem);
-  CHECK(MixedBounds::applies(plain, all_of(plain)));
-  CHECK_FALSE(MixedBounds::applies(plain, {all_of(plain).front()}));
+  CHECK(ChainBounds::applies(plain, all_of(plain)));
+  CHECK_FALSE(ChainBounds::applies(plain, {all_of(plain).front()}));
   problem.excluded = {3};
   const Space smaller(problem);
-  CHECK_FALSE(MixedBounds::applies(smaller, all_of(smaller)));
+  CHECK_FALSE(ChainBounds::applies(smaller, all_of(smaller)));
 }
 
 TEST_CASE("a probe of several degrees that is to stop tells nothing", "[mixed]") {
@@ -194,7 +194,7 @@ TEST_CASE("a probe of several degrees that is to stop tells nothing", "[mixed]")
   stop.request_stop();
   const Problem problem = with_degrees(0);
   const Space space(problem);
-  MixedBounds bounds(space, all_of(space));
+  ChainBounds bounds(space, all_of(space));
   CHECK(bounds.probe(0, stop.get_token()));
   for (int stages = 1; stages <= bounds.most_stages(); ++stages) {
     CHECK_FALSE(bounds.is_open(stages));
