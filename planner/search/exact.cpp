@@ -113,14 +113,14 @@ class SearchAtOnce {
     search_layer_orders(orders);
     known_ = search_device_orders(problem_, orders, space_, control_, effort_, board_,
                                   std::move(known_));
-    Placement placement;
+    PlacedSearch placed;
     if (needs_placement(problem_) && !known_.counts.interrupted) {
-      placement = search_placed(problem_, space_, control_, effort_, board_);
-      known_.add(placement.searched);
+      placed = search_placed(problem_, space_, control_, effort_, board_);
+      known_.add(placed.searched);
     }
     known_.bounds.cap_searched(board_.best().value_or(Duration::max()));
     known_ = add_unsearched(space_, control_, std::move(starts_), board_, std::move(known_));
-    return answer(placement.best_links);
+    return answer(placed.best_links);
   }
 
  private:

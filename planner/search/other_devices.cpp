@@ -178,14 +178,14 @@ std::optional<Placed> best_placed(const SearchResult& answer, const Space& space
 
 }  // namespace
 
-Placement search_placed(const Problem& problem, const Space& space, const SearchControl& control,
-                        std::int64_t effort, Leaderboard& board) {
+PlacedSearch search_placed(const Problem& problem, const Space& space, const SearchControl& control,
+                           std::int64_t effort, Leaderboard& board) {
   constexpr int most_placed = 4;
   SearchControl alike = control;
   alike.explain = false;
   alike.worth.reset();
   alike.top = std::max(control.top, most_placed);
-  auto [best_links, searched] = Placement{};
+  auto [best_links, searched] = PlacedSearch{};
   for (const Problem& question : questions_to_place(problem)) {
     // The first one bounds the answer, the others are ways to find it.
     alike.effort = best_links ? effort / 8 : effort / 2;

@@ -38,14 +38,14 @@ Searched search_device_orders(const Problem& problem,
                               Searched known);
 
 /// What was found where devices have links of their own.
-struct Placement {
+struct PlacedSearch {
   /// The answer for the cluster with its best links, which bounds all plans.
   std::optional<SearchResult> best_links;
   Searched searched;  ///< on the cluster itself
 };
 
 /// Where devices have links of their own, and too many orders to search each.
-Placement search_placed(const Problem& problem, const Space& space, const SearchControl& control,
-                        std::int64_t effort, Leaderboard& board);
+PlacedSearch search_placed(const Problem& problem, const Space& space, const SearchControl& control,
+                           std::int64_t effort, Leaderboard& board);
 
 }  // namespace stagecraft
