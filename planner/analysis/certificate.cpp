@@ -25,6 +25,8 @@ namespace {
 /// Of the search, at most; it needs little where the bound is right.
 constexpr std::int64_t effort_again = 4'000'000'000;
 
+constexpr auto not_asked = "the plan is none of those that its question allows: ";
+
 class Verifier {
  public:
   Verifier(const Problem& problem, Duration bound, Verification& verification)
@@ -170,10 +172,9 @@ std::string fault_of(const Space& space, const Plan& plan, const Prediction& aga
       });
   const bool is_asked = has_schedule && again.fits && is_wanted(space, plan);
   if (!is_asked) {
-    return concat("the plan is none of those that its question allows: ",
-                  !has_schedule ? "its schedule is not among them"
-                  : !again.fits ? "it does not fit into the memory it speaks of"
-                                : "stages, devices or recomputation are not as asked");
+    return concat(not_asked, !has_schedule ? "its schedule is not among them"
+                             : !again.fits ? "it does not fit into the memory it speaks of"
+                                           : "stages, devices or recomputation are not as asked");
   }
   if (plan.predicted && plan.predicted->step != again.step) {
     return concat("the plan says that it takes ", format_duration(plan.predicted->step),
@@ -285,6 +286,10 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
   const Problem problem = problem_of(*plan.search->question, plan, profile, cluster);
   const Space space(problem);
   Verification verification{.bound = plan.search->lower_bound};
+  if (const std::string against = space.against_target(plan); !against.empty()) {
+    verification.fault = concat(not_asked, against);
+    return verification;
+  }
   const Candidate again = space.evaluate("again", plan);
   if (!again.prediction) fail("the plan cannot be simulated: ", again.rejected);
   verification.step = pace(*again.prediction);

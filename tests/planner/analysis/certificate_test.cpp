@@ -128,7 +128,7 @@ TEST_CASE("plans of pinned degrees carry their question, and are verified among 
           "[certificate]") {
   const std::vector<LayerCost> costs(8, layer_cost(10us, 20us));
   Problem problem =
-      problem_of(profile_of(costs, 4), cluster_of({{4, link_of(1us, 1'000'000'000)}}), 16, {1, 2});
+      problem_of(profile_of(costs, 4), cluster_of({{4, link_of(1us, 1'000'000'000)}}), 16, {4});
   problem.microbatch_per_copy = true;
   const std::optional<Plan> free = best_plan(problem);
   REQUIRE(free);
