@@ -166,13 +166,14 @@ class Lines {
         continue;
       }
       const Heard heard = hear_(line_);
-      failed_ = failed_ || heard == Heard::failed;
+      is_to_end_ = is_to_end_ || heard == Heard::failed || heard == Heard::finished;
       begun_ = begun_ || heard == Heard::begun;
       line_.clear();
     }
     return true;
   }
-  bool failed() const { return failed_; }
+  /// Whether nothing more is to come of the run.
+  bool is_to_end() const { return is_to_end_; }
   bool begun() const { return begun_; }
   bool is_closed() const { return is_closed_; }
   void finish() {
@@ -184,7 +185,7 @@ class Lines {
   const std::function<Heard(const std::string&)>& hear_;
   std::string line_;
   bool is_closed_ = false;
-  bool failed_ = false, begun_ = false;  ///< by what was said
+  bool is_to_end_ = false, begun_ = false;  ///< by what was said
 };
 
 class Children {
@@ -215,8 +216,8 @@ class Children {
   }
 
   /// All are to end by themselves.
-  void hear_failure() {
-    if (std::exchange(heard_failure_, true)) return;
+  void hear_end() {
+    if (std::exchange(heard_end_, true)) return;
     deadline_ = std::min(deadline_, Clock::now() + patience_);
   }
 
@@ -234,7 +235,7 @@ class Children {
       if (i == 0) deadline_ = std::min(deadline_, Clock::now() + patience_after_first);
       // Where the reason has been told, nothing more is to be learnt from the others.
       if (ends_[i].status != 0) {
-        const auto patience = heard_failure_ ? patience_after_first : patience_;
+        const auto patience = heard_end_ ? patience_after_first : patience_;
         deadline_ = std::min(deadline_, Clock::now() + patience);
       }
     }
@@ -259,7 +260,7 @@ class Children {
   std::vector<pid_t> running_;  ///< 0: no more
   std::vector<ChildEnd> ends_;
   bool passed_on_ = false;
-  bool heard_failure_ = false;
+  bool heard_end_ = false;
   Clock::time_point deadline_ = Clock::time_point::max();
 };
 
@@ -283,7 +284,7 @@ std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
   errors.in.close_now();
   for (;;) {
     children.hear_signals(interrupt, commands);
-    if (lines.failed()) children.hear_failure();
+    if (lines.is_to_end()) children.hear_end();
     if (longest_start && !lines.begun() && Clock::now() - start_of_all > *longest_start)
       children.give_up();
     if (children.look(WNOHANG)) break;

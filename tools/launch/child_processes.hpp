@@ -35,11 +35,12 @@ class ChildKilled : public Error {
 };
 
 /// What a line of a child means for all of them.
-enum class Heard { nothing, begun, failed };
+enum class Heard { nothing, begun, failed, finished };
 
 /// Runs them side by side, each in a process group of its own and without standard input, and hands
 /// what they say on their standard error to `hear`, line by line, which says what a line means.
-/// Once a failure is heard, or one has failed, the others have `patience` to end, and two seconds
+/// Once a failure, or that all is done, is heard, or one has failed, the others have `patience` to
+/// end, and two seconds
 /// once the first of them has ended; then they are killed. So are all that have not begun within
 /// `longest_start`. The first SIGINT or SIGTERM is passed on to each of them, once; a second kills
 /// them. Throws Error (execution) with `not_found` if the program cannot be started.

@@ -126,6 +126,8 @@ class Remarks {
   Heard hear(const std::string& line) {
     take(line);
     if (ranks_spoke() || mpirun_ends_all(line)) return Heard::failed;
+    // One that was stopped behind its last word would keep all the others waiting.
+    if (finished_) return Heard::finished;
     return line == met_words ? Heard::begun : Heard::nothing;
   }
   bool has_met() const { return has_met_; }

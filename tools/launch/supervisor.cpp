@@ -215,8 +215,10 @@ class Supervisor {
       next_look = now() + look_every;
       if (has_failed_long_ago()) child.kill_all();
       if (const auto silence = silent()) {
-        failure_ = Failure{.sentence = *silence, .comes_again = false, .from_outside = true};
         child.kill_all();
+        // Behind its last word, nothing was lost with it.
+        if (finished()) break;
+        failure_ = Failure{.sentence = *silence, .comes_again = false, .from_outside = true};
         return exit_code(ErrorKind::execution);
       }
     }
@@ -238,7 +240,7 @@ class Supervisor {
       const Diagnosis diagnosis = diagnose(sights);
       if (diagnosis.verdict == Verdict::silent) return diagnosis.sentence;
     }
-    return silent_at_start(sights);
+    return silent_process(sights);
   }
 
   std::vector<std::filesystem::path> pulse_files() const {
@@ -250,20 +252,35 @@ class Supervisor {
     return files;
   }
 
-  /// A process that has no flight record yet, and stands still.
-  std::optional<std::string> silent_at_start(const std::vector<Sight>& sights) const {
+  /// The exit code of a run that has said all that it had to say.
+  std::optional<int> finished() const {
+    int code = 0;
+    if (std::ifstream(supervision_.folder / finished_file) >> code) return code;
+    return {};
+  }
+
+  /// A process that stands still and whose flight record cannot tell: it has none yet, it is not a
+  /// rank, or its rank is through.
+  std::optional<std::string> silent_process(const std::vector<Sight>& sights) const {
     const Moment at = now();
     bool any = !sights.empty();
     for (const std::filesystem::path& file : pulse_files()) {
       const auto pulse = read_pulse(file);
       if (!pulse) continue;
       any = true;
-      const bool has_record = std::ranges::any_of(
-          sights, [&](const Sight& sight) { return sight.record.pid == pulse->pid; });
+      const auto rank = std::ranges::find(sights, pulse->pid,
+                                          [](const Sight& sight) { return sight.record.pid; });
+      const bool is_watched = rank != sights.end() && rank->record.doing != Doing::ended;
       const bool is_there = kill(pulse->pid, 0) == 0;
-      if (has_record || !is_there || at - pulse->at <= longest_pause) continue;
-      return concat("the run has not begun: its process ", pulse->pid, " was stopped ",
-                    format_duration(at - pulse->at), " ago");
+      if (is_watched || !is_there || at - pulse->at <= longest_pause) continue;
+      const std::string since =
+          concat(pulse->pid, " was stopped ", format_duration(at - pulse->at), " ago");
+      if (rank != sights.end()) {
+        return concat(rank->record.name, " is silent: its process ", since,
+                      ", when its steps were done");
+      }
+      return sights.empty() ? concat("the run has not begun: its process ", since)
+                            : concat("the run does not end: its process ", since);
     }
     const Duration taken = at - began_;
     if (!any && taken > longest_awakening) {
@@ -279,8 +296,7 @@ class Supervisor {
 
   int judge(int status) {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    int finished = 0;
-    if (std::ifstream(supervision_.folder / finished_file) >> finished) return finished;
+    if (const auto code_of_run = finished()) return *code_of_run;
     const std::filesystem::path told = supervision_.folder / failure_file;
     if (interrupt_.interrupted() && !std::filesystem::exists(told)) {
       if (!WIFSIGNALED(status)) return code;

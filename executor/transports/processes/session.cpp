@@ -21,6 +21,9 @@ using namespace std::chrono_literals;
 
 constexpr auto patience = 5s;       ///< with others that are to stop
 constexpr auto longest_force = 2s;  ///< until this process ends by itself
+/// How long the library may take leave of the others: MPI waits for all of them without end, and
+/// one may have been stopped behind its last word.
+constexpr auto longest_finish = 6s;
 
 constexpr Duration pulse_every = 1s;
 /// A process may pause: be stopped and go on, or wait for a disk. For longer than this, it is lost.
@@ -187,7 +190,10 @@ void Session::lose(int rank, const std::string& reason) {
     world = world_->number;
     lost_.insert(rank);
     if (rank_ == 0) arrived_.insert(rank);
-    if (rank == 0 && !farewell_) farewell_ = exit_code(ErrorKind::execution);
+    if (rank == 0 && !farewell_) {
+      farewell_ = exit_code(ErrorKind::execution);
+      last_words_ = reason;
+    }
     changed_.notify_all();
   }
   rank_ == 0 ? decide(world, reason) : hear_verdict(world, reason);
@@ -306,12 +312,33 @@ int Session::part(int exit_code) {
     Lock lock(mutex_);
     changed_.wait(lock, [&] { return farewell_.has_value(); });
     exit_code = *farewell_;
+    // Nobody else is left who would tell it.
+    if (!last_words_.empty()) std::fprintf(stderr, "error: run: %s\n", last_words_.c_str());
   }
+  finish(exit_code);
+  return exit_code;
+}
+
+/// All has been said; who does not take leave is not waited for.
+void Session::finish(int exit_code) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool has_finished = false;
+  const std::jthread guard([&] {
+    Lock lock(mutex);
+    if (changed.wait_for(lock, longest_finish, [&] { return has_finished; })) return;
+    std::fflush(nullptr);
+    std::_Exit(exit_code);
+  });
   progress_.end([this] {
     keeps_pulse_ = false;
     progress_.carrier().finish();
   });
-  return exit_code;
+  {
+    const std::lock_guard lock(mutex);
+    has_finished = true;
+  }
+  changed.notify_all();
 }
 
 /// Whoever still waits for rank 0 stops; those that do not even hear that are ended.

@@ -6,7 +6,8 @@
 //   each        pulse ─────────→ rank 0 ──pulse─→ each, once a second from the meeting to the end
 //
 // So nobody waits for ever for a process that was stopped, or for one beyond a network that is
-// down, whatever it waits for.
+// down, whatever it waits for. Behind the farewell there are no more pulses, and the library takes
+// leave within a limit.
 
 #pragma once
 
@@ -53,6 +54,7 @@ class Session final : public Processes {
   void await_others(int exit_code);
   void enter_next_world();
   Conversation lobby();
+  void finish(int exit_code);
   [[noreturn]] void end_by_force(int exit_code);
 
   int rank_ = 0;
@@ -77,6 +79,7 @@ class Session final : public Processes {
   std::set<int> arrived_;                ///< on rank 0: others that are about to part, or lost
   std::set<int> lost_;                   ///< others that have gone, or are silent
   std::optional<int> farewell_;          ///< elsewhere: rank 0's exit code
+  std::string last_words_;               ///< of others, where rank 0 has gone without a farewell
 
   std::shared_ptr<Messenger> control_messenger_, alarm_messenger_;
   Progress progress_;  ///< last: it uses all the others
