@@ -62,10 +62,16 @@ Value write_link(const Link& link) {
 
 namespace {
 
+/// No device comes near it, and sums over a cluster stay finite.
+constexpr double most_flops = 1e24;
+
 double read_rate(const Json& flops, std::string_view precision) {
   if (!flops.contains(precision)) return 0;
   const double rate = flops[precision].number();
   if (rate < 0) flops[precision].fail("expected a rate per second, found a negative number");
+  if (rate > most_flops) {
+    flops[precision].fail(concat("expected a rate of at most ", most_flops, " per second"));
+  }
   return rate;
 }
 
@@ -111,7 +117,10 @@ DeviceKind read_kind(const Json& json) {
   }
   if (json.contains("price_per_hour")) {
     kind.price_per_hour = json["price_per_hour"].number();
-    if (*kind.price_per_hour <= 0) json["price_per_hour"].fail("expected a price above zero");
+    constexpr double most_price = 1e12;
+    if (*kind.price_per_hour <= 0 || *kind.price_per_hour > most_price) {
+      json["price_per_hour"].fail(concat("expected a price above zero, and at most ", most_price));
+    }
   }
   return kind;
 }

@@ -7,6 +7,7 @@
 #define XXH_INLINE_ALL
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include "profiles/json.hpp"
 #include "profiles/machine_memory.hpp"
 #include "profiles/missing_file.hpp"
+#include "profiles/temporary_file.hpp"
 
 namespace stagecraft {
 
@@ -164,8 +166,22 @@ mode_t ordinary_permissions() {
   return 0666 & ~mask;
 }
 
+/// Its name, where a signal handler finds it; files are written one at a time.
+std::atomic<const char*> temporary_name = nullptr;
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
+/// From before the file is there until it has gone, or has its own name.
+class NamedForHandlers {
+ public:
+  explicit NamedForHandlers(const std::string& name) { temporary_name = name.c_str(); }
+  ~NamedForHandlers() { temporary_name = nullptr; }
+  NamedForHandlers(const NamedForHandlers&) = delete;
+  NamedForHandlers& operator=(const NamedForHandlers&) = delete;
+};
+
 void replace_file(const std::string& path, std::string_view content) {
   std::string temporary = path + ".XXXXXX";
+  const NamedForHandlers named(temporary);
   Descriptor file(::mkstemp(temporary.data()));
   if (file.number() < 0) fail_file(path, "write", errno);
   const bool written = write_all(file.number(), content) &&
@@ -178,6 +194,10 @@ void replace_file(const std::string& path, std::string_view content) {
 }
 
 }  // namespace
+
+void remove_temporary_file() noexcept {
+  if (const char* name = temporary_name) ::unlink(name);
+}
 
 std::string to_text(const Value& value) {
   std::string text;

@@ -297,7 +297,10 @@ Layer read_layer(const Json& json) {
   layer.kind = read_at(json["kind"], read_layer_kind);
   if (json.contains("parameters")) layer.parameters = json["parameters"].integer(0);
   if (json.contains("flops_forward")) layer.flops_forward = json["flops_forward"].number();
-  if (layer.flops_forward < 0) json["flops_forward"].fail("expected a number >= 0");
+  constexpr double most_flops = 1e24;  // sums over layers and samples stay finite
+  if (layer.flops_forward < 0 || layer.flops_forward > most_flops) {
+    json["flops_forward"].fail(concat("expected a number from 0 to ", most_flops));
+  }
   if (json.contains("output_elements")) layer.output_elements = json["output_elements"].integer(0);
   if (json.contains("image")) layer.image = read_image_layer(json["image"]);
   if (json.contains("steps")) {
@@ -344,6 +347,9 @@ Model read_model(const Json& json) {
     }
   }
   if (json.contains("transformer")) model.transformer = read_transformer(json["transformer"]);
+  if (model.transformer && model.sequence == 0) {
+    json.fail("a transformer's samples are sequences: expected \"sequence\", the tokens of one");
+  }
   return model;
 }
 

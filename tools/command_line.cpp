@@ -17,6 +17,7 @@
 #include "tools/build_info.hpp"
 #include "tools/commands.hpp"
 #include "tools/console.hpp"
+#include "tools/launch/end_at_once.hpp"
 #include "tools/options/flag_meanings.hpp"
 #include "tools/reports/progress.hpp"
 
@@ -165,6 +166,8 @@ int run_verb(Verb& verb) {
     if (verb.common.json && verb.common.output == "-")
       fail_usage("-o - and --json both want standard output; give one of them");
     // A run reports on itself, and so do the processes that it starts.
+    std::optional<EndAtOnce> end_at_once;
+    if (verb.command->name != "run") end_at_once.emplace(console);
     std::optional<Progress> progress;
     if (verb.command->name != "run") progress.emplace(console, std::string(verb.command->name));
     return verb.action(console);

@@ -154,15 +154,17 @@ int Console::error(const Error& error, const nlohmann::ordered_json* result) {
   write(stderr, concat("error: ", printable(error.what(), false), "\n"));
   for (const std::string& help : error.help())
     write(stderr, concat("  help: ", printable(help, false), "\n"));
-  if (options_.json) {
-    nlohmann::ordered_json document{
-        {"format", result_format}, {"version", build_info::version}, {"command", command_}};
-    if (result != nullptr) document["result"] = *result;
-    document["error"] = error_document(error);
-    // Where standard output takes no more, standard error has said it.
-    static_cast<void>(is_written(stdout, to_text(document)));
-  }
+  // Where standard output takes no more, standard error has said it.
+  if (options_.json) static_cast<void>(is_written(stdout, document_of(error, result)));
   return exit_code(error.kind());
+}
+
+std::string Console::document_of(const Error& error, const nlohmann::ordered_json* result) const {
+  nlohmann::ordered_json document{
+      {"format", result_format}, {"version", build_info::version}, {"command", command_}};
+  if (result != nullptr) document["result"] = *result;
+  document["error"] = error_document(error);
+  return to_text(document);
 }
 
 }  // namespace stagecraft

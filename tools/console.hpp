@@ -62,6 +62,8 @@ class Console {
   /// Ends it with an error: a sentence on standard error and, with --json, a document. Returns the
   /// exit code.
   int error(const Error& error, const nlohmann::ordered_json* result = nullptr);
+  /// What `error` prints with --json.
+  std::string document_of(const Error& error, const nlohmann::ordered_json* result = nullptr) const;
 
  private:
   std::string command_;

@@ -218,6 +218,10 @@ TEST_CASE("a cluster file with a mistake is refused at its place") {
   CHECK_THAT(complaint("[{\"name\": \"x\", \"memory\": \"1GiB\"}]",
                        "[{\"count\": 1, \"link\": {\"point_to_point\": \"1GB/s\"}}]"),
              ContainsSubstring("c.json: cluster c: device kind \"x\": the memory bandwidth"));
+  CHECK_THAT(complaint(R"([{"name": "x", "memory": "1GiB", "flops": {"fp32": 1e308}}])", "[]"),
+             ContainsSubstring("kinds[0].flops.fp32: expected a rate of at most 1e+24 per second"));
+  CHECK_THAT(complaint(R"([{"name": "x", "memory": "1GiB", "price_per_hour": 1e308}])", "[]"),
+             ContainsSubstring("price_per_hour: expected a price above zero, and at most 1e+12"));
   CHECK_THAT(message_of([] { load_cluster("missing.json"); }),
              ContainsSubstring("missing.json: cannot read"));
 }

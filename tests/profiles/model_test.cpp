@@ -315,6 +315,14 @@ TEST_CASE("a model file with a mistake is refused at its place") {
   CHECK_THAT(complaint(start + "\"layers\": [{\"name\": \"a\", \"kind\": \"dense\"}], "
                                "\"edges\": [[0, 1]]}"),
              ContainsSubstring("edges[0][1]: expected an integer from 0 to 0, found 1"));
+  CHECK_THAT(complaint(start + "\"layers\": [{\"name\": \"a\", \"kind\": \"dense\", "
+                               "\"flops_forward\": 1e308}]}"),
+             ContainsSubstring("layers[0].flops_forward: expected a number from 0 to 1e+24"));
+  std::string no_sequence = write_model(builtin_model("tiny-gpt"));
+  const std::size_t sequence = no_sequence.find("\"sequence\": 64");
+  REQUIRE(sequence != no_sequence.npos);
+  CHECK_THAT(complaint(no_sequence.replace(sequence, 14, "\"sequence\": 0")),
+             ContainsSubstring("expected \"sequence\", the tokens of one"));
   const auto image = [&](const std::string& numbers) {
     return complaint(start + R"("layers": [{"name": "a", "kind": "pool", "image": )" + numbers +
                      "}]}");

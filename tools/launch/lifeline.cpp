@@ -131,7 +131,7 @@ std::string launcher_variable() {
 }
 
 bool started_by_launcher() {
-  return launch() && std::getenv(launcher_name) != nullptr;
+  return std::getenv(launcher_name) != nullptr && launch();
 }
 
 void end_with_launcher() {
