@@ -33,6 +33,8 @@ namespace {
 
 constexpr double micro = 1e-6;
 constexpr int most_processes = 10'000'000;
+/// Nanoseconds: sums of such times stay within 64 bits.
+constexpr std::int64_t latest_epoch = 4'000'000'000'000'000'000, most_offset = latest_epoch / 4;
 constexpr std::string_view step_range = "ProfilerStep#";
 constexpr std::string_view differentiates = "autograd::engine::evaluate_function";
 
@@ -256,10 +258,10 @@ KinetoEvents read_kineto_events(std::string_view content, const std::string& fil
     if (device.contains("name")) events.device = device["name"].string();
   }
   if (json.contains("baseTimeNanoseconds"))
-    events.epoch = json["baseTimeNanoseconds"].integer(0, INT64_MAX / 2);
+    events.epoch = json["baseTimeNanoseconds"].integer(0, latest_epoch);
   if (json.contains("stagecraft")) {
     const Json own = json["stagecraft"];
-    events.epoch -= own["clock_offset_ns"].integer(-INT64_MAX / 4, INT64_MAX / 4);
+    events.epoch -= own["clock_offset_ns"].integer(-most_offset, most_offset);
     if (own.contains("busy")) events.busy = own["busy"].string();
   }
   if (json.contains("distributedInfo")) {

@@ -31,6 +31,8 @@ namespace stagecraft {
 namespace {
 
 constexpr double nanoseconds_per_microsecond = 1e3;
+constexpr double latest_moment = 1e15;  ///< microseconds: 31 years
+constexpr int most_stages = 10'000'000;
 
 constexpr std::array recorded_ops{Op::forward,         Op::backward,        Op::backward_input,
                                   Op::backward_weight, Op::reduce_gradient, Op::reduce_tied,
@@ -53,7 +55,7 @@ bool take_word(std::string_view& text, std::string_view word) {
 std::optional<int> take_count(std::string_view& text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || number < 0) return {};
+  if (error != std::errc{} || number < 0 || number > most_stages) return {};
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return number;
 }
@@ -176,6 +178,8 @@ RecordedProcess read_process(const KinetoRunFile& file) {
   for (const KinetoSpan& pass : passes) iterations.push_back(step_at(steps, pass, file.path));
   set_times_of_kernels(events, passes);
   const auto moment = [&](double time) {
+    if (time > latest_moment)
+      fail_in(file.path, "a range or a kernel ends too late to count", record_again);
     return Duration(events.epoch + std::llround(time * nanoseconds_per_microsecond));
   };
   process.start = moment(steps.front().start);

@@ -29,6 +29,7 @@
 #include "profiles/json.hpp"
 #include "profiles/link_fit.hpp"
 #include "profiles/profile.hpp"
+#include "simulator/views/kineto_run.hpp"
 #include "simulator/views/torch_csv.hpp"
 #include "simulator/views/trace.hpp"
 #include "tests/paths.hpp"
@@ -139,6 +140,10 @@ void read_timeline(const std::string& bytes, const Path&) {
   is_perfetto_trace(bytes);
   read_trace(bytes, file);
 }
+void read_torch_run(const std::string& bytes, const Path&) {
+  is_kineto_run(bytes);
+  write_trace(read_kineto_run({{file, bytes}}));
+}
 /// Its header's hash would find every change there: it is made right again.
 void read_flight(const std::string& bytes, const Path&) {
   std::string record = bytes;
@@ -198,6 +203,7 @@ std::vector<Reader> made() {
       {"nccl-tests", read_collectives},
       {"torch-csv", read_schedule_csv},
       {"timeline", read_timeline},
+      {"torch-run", read_torch_run},
       {"flight-record", read_flight},
       {"safetensors", read_weights, true},
       {"manifest", read_checkpoint_manifest, true},

@@ -53,6 +53,10 @@ class Companions:
             if process.stdout.readline() != "ready\n":
                 self.fail(process)
 
+    def numbers(self) -> list[int]:
+        """Of the processes."""
+        return [process.pid for process in self.processes]
+
     def say(self, process: subprocess.Popen[str], line: str) -> None:
         assert process.stdin is not None
         try:

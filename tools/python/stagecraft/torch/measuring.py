@@ -11,10 +11,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import resource
 import statistics
 import time
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import torch
 from torch.distributed.pipelining._backward import stage_backward_input, stage_backward_weight
@@ -54,8 +53,8 @@ class Measured:
     whole_forward: list[float]  #: of the model as it is, to be held against the sum of the layers
     whole_backward: list[float]
     whole_saved: int
-    load: float  #: of this machine before: processes that wanted to run, per processor
-    descheduled: float = 0.0  #: times a second that this process had to leave its processor to another while it was measured
+    load: float = 0.0  #: processors of this machine that other work kept busy meanwhile
+    is_busy: bool = False  #: whether that was work on processors that were wanted here, so that times are too long
 
 
 class Clock:
@@ -343,23 +342,35 @@ def workspace(sweeper: Sweeper, bytes_of: list[LayerBytes]) -> None:
     sweeper.graph.model.zero_grad(set_to_none=True)
 
 
-def load_of_machine() -> float:
-    return os.getloadavg()[0] / (os.cpu_count() or 1)
-
-
 class Watch:
-    """Whether this process had its processors to itself: then it leaves them a few times a second, to the kernel's own
-    work; if it shares one, some hundred times."""
+    """What other work the machine does from now on."""
 
-    def __init__(self) -> None:
-        self.start, self.times = time.monotonic(), self.now()
+    def __init__(self, beside: Sequence[int]):
+        self.beside = beside
+        self.start, self.machine, self.own = time.monotonic(), self.machine_seconds(), self.own_seconds()
 
     @staticmethod
-    def now() -> int:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    def machine_seconds() -> float:
+        """Of all processors, in which they worked, or others had them (of a virtual machine)."""
+        with contextlib.suppress(OSError, ValueError), open("/proc/stat") as file:
+            user, nice, system, _, _, interrupt, soft, stolen = (int(word) for word in file.readline().split()[1:9])
+            return (user + nice + system + interrupt + soft + stolen) / os.sysconf("SC_CLK_TCK")
+        return time.process_time()
 
-    def descheduled(self) -> float:
-        return (self.now() - self.times) / max(time.monotonic() - self.start, 0.01)
+    def own_seconds(self) -> float:
+        seconds = time.process_time()
+        for process in self.beside:
+            with contextlib.suppress(OSError, ValueError), open(f"/proc/{process}/stat") as file:
+                user, system = file.read().rpartition(")")[2].split()[11:13]
+                seconds += (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return seconds
+
+    def tell(self, measured: Measured) -> None:
+        """What it was until now."""
+        others = (self.machine_seconds() - self.machine) - (self.own_seconds() - self.own)
+        measured.load = max(others, 0.0) / max(time.monotonic() - self.start, 0.01)
+        wanted = torch.get_num_threads() * (1 + len(self.beside))
+        measured.is_busy = measured.load > 0.1 * wanted and measured.load + wanted > (os.cpu_count() or 1)
 
 
 def state_bytes(optimizer: torch.optim.Optimizer | None) -> int:
@@ -376,13 +387,14 @@ OPTIMIZERS: dict[str, Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer
 
 
 def measure(graph: Graph, example: Any, device: torch.device, repeats: int, warmup: int, optimizer: str,
-            progress: Callable[[], None]) -> Measured:
-    """Times and memory of the graph's layers. The model and the example's tensors are on the device."""
+            progress: Callable[[], None], beside: Sequence[int] = ()) -> Measured:
+    """Times and memory of the graph's layers. The model and the example's tensors are on the device; processes of these
+    numbers do the same meanwhile."""
     sweeper = Sweeper(graph, input_tensors(graph, example, device), device)
     measured = nothing_measured(graph)
     waiting = [0] * len(graph.layers)
     optimizers = [optimizer_of(graph, layer, optimizer) for layer in graph.layers]
-    watch = Watch()
+    watch = Watch(beside)
     with unchanged(graph.model), torch.enable_grad():
         graph.model.zero_grad(set_to_none=True)
         memory(sweeper, measured.bytes)
@@ -398,7 +410,7 @@ def measure(graph: Graph, example: Any, device: torch.device, repeats: int, warm
                 progress()
             whole(sweeper, example, measured)
         graph.model.zero_grad(set_to_none=True)
-    measured.descheduled = watch.descheduled()
+    watch.tell(measured)
     for number, layer in enumerate(graph.layers):
         finish(sweeper, layer, measured.times[number], measured.bytes[number], waiting[number], optimizers[number])
     return measured
@@ -428,8 +440,7 @@ def sweep_until(graph: Graph, example: Any, optimizer: str, ready: Callable[[], 
 
 def nothing_measured(graph: Graph) -> Measured:
     count = len(graph.layers)
-    return Measured([LayerTimes() for _ in range(count)], [LayerBytes() for _ in range(count)], [], [], 0,
-                    load_of_machine())
+    return Measured([LayerTimes() for _ in range(count)], [LayerBytes() for _ in range(count)], [], [], 0)
 
 
 def finish(sweeper: Sweeper, layer: Layer, times: LayerTimes, numbers: LayerBytes, waiting: int,
@@ -450,7 +461,7 @@ def measure_apart(graph: Graph, device: torch.device, repeats: int, warmup: int,
     """The same, with the weights of one layer on the device at a time, and inputs made up: for a model that does not
     fit there, or has no memory (device "meta")."""
     measured = nothing_measured(graph)
-    watch = Watch()
+    watch = Watch([])
     needed: set[Read] = set()
     for number, layer in enumerate(graph.layers):
         inputs = [made_up(graph, (graph.recording.nodes[index].writes[0], index), device)
@@ -464,7 +475,7 @@ def measure_apart(graph: Graph, device: torch.device, repeats: int, warmup: int,
         measured.bytes[number].output_freed = sum(size for give, size in sizes.items() if give not in needed)
     for _ in range(2 * (warmup + repeats)):
         progress()
-    measured.descheduled = watch.descheduled()
+    watch.tell(measured)
     return measured
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import platform
 import statistics
 import sys
@@ -20,8 +21,6 @@ from .recording import attribute, tensors_in
 from .user_code import last_line
 
 PRECISIONS = {torch.float64: "fp64", torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
-
-MOST_DESCHEDULED = 20  #: times a second, of a process that has its processors to itself
 
 
 @dataclasses.dataclass
@@ -48,9 +47,9 @@ class Profile:
             sums = sum_of_layers(measured)
             lines.append(f"microbatch {microbatch}: forward {sums[0] * 1e3:.2f} ms, backward {sums[1] * 1e3:.2f} ms, "
                          f"saved {saved_sum(measured) / 2**20:.1f} MiB" + compared(measured))
-            if measured.descheduled > MOST_DESCHEDULED:
-                lines.append(f"  this machine was busy: the process had to leave its processor {measured.descheduled:.0f} times a "
-                             "second, so times are too long and spread")
+            if measured.is_busy:
+                lines.append(f"  this machine was busy: other work had {measured.load:.1f} of its {os.cpu_count()} processors, so "
+                             "times are too long and spread")
         return "\n".join(lines)
 
 
@@ -134,7 +133,7 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
             others.begin(size)
             try:
                 measured[size] = measure_apart(graph, place, repeats, warmup, optimizer, bar.step) if is_apart else \
-                    measure(graph, example, place, repeats, warmup, optimizer, bar.step)
+                    measure(graph, example, place, repeats, warmup, optimizer, bar.step, others.numbers())
             except torch.OutOfMemoryError:
                 if is_apart:
                     raise ModelError(f"a layer of {type(model).__name__} does not fit on {place} with {size} samples; "
@@ -234,8 +233,8 @@ def source_words(device: torch.device, measured: Mapping[int, Measured], repeats
             forward, backward = sum_of_layers(numbers)
             whole_time = median(numbers.whole_forward) + median(numbers.whole_backward)
             words.append(f"microbatch {size}: the layers' sum is {(forward + backward) / whole_time:.2f} of the whole "
-                         f"model's time, {saved_sum(numbers) / max(numbers.whole_saved, 1):.2f} of what it saves; load before "
-                         f"{numbers.load:.1f} per processor, descheduled {numbers.descheduled:.0f} times a second")
+                         f"model's time, {saved_sum(numbers) / max(numbers.whole_saved, 1):.2f} of what it saves; other work had "
+                         f"{numbers.load:.1f} of {os.cpu_count()} processors")
     return "; ".join(words)
 
 

@@ -277,7 +277,7 @@ class Recorder:
         self.spans: list[tuple[int, str, int, int, int, int]] = []  # iteration, pass, stage, microbatch, start, end
         self.posted: list[tuple[int, str, int, int, int]] = []
         self.offset = clock_offset()
-        self.began, self.descheduled = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+        self.began, self.worked = time.monotonic(), (machine_seconds(), own_seconds())
 
     def now(self) -> int:
         if self.device.type == "cuda":
@@ -310,15 +310,18 @@ class Recorder:
             pass
 
     def busy(self) -> str:
-        """What says that this process shared its cores with others, so that times tell more of the machine than of the
-        work; empty: nothing. One that has a core to itself leaves it a few times a second."""
-        cores = len(os.sched_getaffinity(0))
-        threads = torch.get_num_threads() * int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-        if self.device.type == "cpu" and threads > cores:
+        """What says that processes shared their cores with others, so that times tell more of the machine than of the
+        work; empty: nothing does. All processes call this together."""
+        machine, own = machine_seconds() - self.worked[0], own_seconds() - self.worked[1]
+        here = sum(seconds for name, seconds in gathered((machine_name(), own)) if name == machine_name())
+        others = (machine - here) / max(time.monotonic() - self.began, 0.01)
+        cores = os.cpu_count() or 1
+        threads = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) * (torch.get_num_threads() if self.device.type == "cpu" else 1)
+        if threads > cores:
             return f"{threads} threads on {cores} cores"
-        times = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - self.descheduled
-        rate = times / max(time.monotonic() - self.began, 0.01)
-        return f"rank {self.rank} was descheduled {rate:.0f} times a second" if rate > 20 else ""
+        if others > 0.1 * threads and others + threads > cores:
+            return f"other work kept {others:.1f} of {cores} cores busy, beside {threads} threads"
+        return ""
 
 
 def gathered(part: Any) -> list[Any]:
@@ -328,14 +331,31 @@ def gathered(part: Any) -> list[Any]:
     return parts
 
 
+def machine_name() -> str:
+    """The same for all processes of a machine."""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read()
+    return os.uname().nodename
+
+
+def machine_seconds() -> float:
+    """Of all processors since the machine's start, in which they worked, or others had them (of a virtual machine); this
+    process's own where there is no /proc."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/stat") as file:
+        user, nice, system, _, _, interrupt, soft, stolen = (int(word) for word in file.readline().split()[1:9])
+        return (user + nice + system + interrupt + soft + stolen) / os.sysconf("SC_CLK_TCK")
+    return own_seconds()
+
+
+def own_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
 def clock_offset() -> int:
     """Nanoseconds that this process's clock is ahead of rank 0's: none on the same machine, otherwise as a message there
     and back tells, of several the fastest (Cristian 1989)."""
-    machine = os.uname().nodename
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
-        machine = file.read()
-    machines = gathered(machine)
-    if len(set(machines)) == 1:
+    if len(set(gathered(machine_name()))) == 1:
         return 0
     group: Group = dist.new_group(backend="gloo")
     rank, offset, found = dist.get_rank(), 0, 0
