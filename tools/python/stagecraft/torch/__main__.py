@@ -70,7 +70,8 @@ def parser_of() -> argparse.ArgumentParser:
     one.add_argument("--repeats", type=int, default=5, help="sweeps whose medians count (5)")
     one.add_argument("--warmup", type=int, default=2, help="sweeps before (2)")
     one.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw", help="whose update is measured (adamw)")
-    one.add_argument("--threads", type=int, help="CPU threads of an operation (PyTorch's default)")
+    one.add_argument("--threads", type=int, help="CPU threads of an operation (PyTorch's default; with several "
+                     "processes 1, as torchrun has it)")
     one.add_argument("--processes", type=int, default=1, help="that work at once, as when they train: on the CPU, whose "
                      "memory they share (1)")
     one.add_argument("--name", default="", help="of the model (its class)")
@@ -123,8 +124,8 @@ def run_profile(arguments: argparse.Namespace) -> None:
     sizes = positive(arguments.microbatches)
     refuse_unwritable(arguments.output)
     inputs = companion(arguments.factory, arguments.inputs, "example_inputs", "which gives inputs for so many samples")
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
+    if arguments.threads or arguments.processes > 1:
+        torch.set_num_threads(arguments.threads or 1)
     torch.manual_seed(arguments.seed)
     made = profile(make_model(arguments.factory), named(inputs)[1], microbatches=sizes,
                    depth=depth_of(arguments.depth or "auto"), layers=names_of(arguments.layers), split=names_of(arguments.split),
