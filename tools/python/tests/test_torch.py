@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import statistics
 import sys
 import tempfile
 import unittest
@@ -400,6 +401,16 @@ class Profiles(unittest.TestCase):
         self.assertEqual([2 * b for b in entries[0]["output_bytes"]], entries[1]["output_bytes"])
         self.assertTrue(all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items()))
         self.assertTrue(all(p.grad is None for p in model.parameters()))
+
+    def test_the_two_parts_of_backward_add_up_to_the_one_asked_for(self):
+        for backward in ("fused", "split"):
+            measured = profile(models.unet(), models.image_inputs, microbatches=[2], repeats=3, warmup=1, backward=backward)
+            entry, times = measured.data["entries"][0], measured.measured[2].times
+            for layer, (inputs, weights) in enumerate(zip(entry["backward_input_ns"], entry["backward_weight_ns"])):
+                parts = [times[layer].backward] if backward == "fused" else [times[layer].backward_input, times[layer].backward_weight]
+                self.assertAlmostEqual(inputs + weights, 1e9 * sum(statistics.median(part) for part in parts), delta=2)
+        with self.assertRaises(ModelError):
+            profile(models.unet(), models.image_inputs(2), backward="both")
 
     def test_saved_bytes_are_those_of_the_whole_model(self):
         for name in ("unet", "towers", "lists", "dropped", "shared"):

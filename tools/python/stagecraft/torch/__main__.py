@@ -70,6 +70,8 @@ def parser_of() -> argparse.ArgumentParser:
     one.add_argument("--repeats", type=int, default=5, help="sweeps whose medians count (5)")
     one.add_argument("--warmup", type=int, default=2, help="sweeps before (2)")
     one.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw", help="whose update is measured (adamw)")
+    one.add_argument("--backward", choices=("fused", "split"), default="fused", help="whose time the profile has: of one pass, "
+                     "or of the two that zero-bubble schedules make of it, which takes longer (fused)")
     one.add_argument("--threads", type=int, help="CPU threads of an operation (PyTorch's default; with several "
                      "processes 1, as torchrun has it)")
     one.add_argument("--processes", type=int, default=1, help="that work at once, as when they train: on the CPU, whose "
@@ -131,7 +133,7 @@ def run_profile(arguments: argparse.Namespace) -> None:
                    depth=depth_of(arguments.depth or "auto"), layers=names_of(arguments.layers), split=names_of(arguments.split),
                    device=arguments.device, repeats=arguments.repeats, warmup=arguments.warmup,
                    optimizer=arguments.optimizer, name=arguments.name, sequence=arguments.sequence,
-                   processes=arguments.processes)
+                   processes=arguments.processes, backward=arguments.backward)
     made.save(arguments.output)
     print(made.summary())
 

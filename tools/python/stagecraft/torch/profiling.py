@@ -47,6 +47,10 @@ class Profile:
             sums = sum_of_layers(measured)
             lines.append(f"microbatch {microbatch}: forward {sums[0] * 1e3:.2f} ms, backward {sums[1] * 1e3:.2f} ms, "
                          f"saved {saved_sum(measured) / 2**20:.1f} MiB" + compared(measured))
+            longer = split_sum(measured) / sums[1] - 1 if sums[1] > 0 else 0.0
+            if longer > 0.05:
+                lines.append(f"  in two parts, as zero-bubble schedules have it, backward takes {longer:.0%} longer: to plan those, "
+                             "measure with --backward split")
             if measured.is_busy:
                 lines.append(f"  this machine was busy: other work had {measured.load:.1f} of its {os.cpu_count()} processors, so "
                              "times are too long and spread")
@@ -70,6 +74,11 @@ def sum_of_layers(measured: Measured) -> tuple[float, float]:
             sum(median(times.backward) for times in measured.times))
 
 
+def split_sum(measured: Measured) -> float:
+    """Seconds of all layers' backward in two parts."""
+    return sum(median(times.backward_input) + median(times.backward_weight) for times in measured.times)
+
+
 def saved_sum(measured: Measured) -> int:
     return sum(numbers.saved + numbers.output - numbers.output_freed for numbers in measured.bytes)
 
@@ -85,7 +94,7 @@ def compared(measured: Measured) -> str:
 def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], *,
             microbatches: Sequence[int] = (), depth: int | str = "auto", layers: Sequence[str] = (),
             split: Sequence[str] = (), device: str | torch.device | None = None, repeats: int = 5, warmup: int = 2,
-            optimizer: str = "adamw", name: str = "", sequence: int = 0, processes: int = 1,
+            optimizer: str = "adamw", backward: str = "fused", name: str = "", sequence: int = 0, processes: int = 1,
             progress: bool | None = None) -> Profile:
     """Measures the model's layers.
 
@@ -97,10 +106,15 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
     one that does not fit on a GPU. Of several `processes` of one machine's CPU the others do the same meanwhile, as
     they will when they train; and a message from one to the other is measured, too.
 
+    A backward in two parts, as zero-bubble schedules have it, takes longer than the fused one: what both need is
+    computed twice. The profile's two parts add up to the one that `backward` says, "fused" or "split".
+
     Throws ModelError for a model that cannot be cut.
     """
     if optimizer not in ("adamw", "sgd"):
         raise ModelError(f'expected an optimizer of adamw or sgd, found "{optimizer}"')
+    if backward not in ("fused", "split"):
+        raise ModelError(f'expected a backward of fused or split, found "{backward}"')
     if repeats < 1 or warmup < 0:
         raise ModelError(f"expected repeats of 1 or more and a warm-up of 0 or more, found {repeats} and {warmup}")
     place = place_of(model, device)
@@ -150,7 +164,7 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
         outputs = [layer.output for numbers in measured.values() for layer in numbers.bytes]
         data["hand_over"] = hand_over_data(measure_messages(round(statistics.median(outputs))))
     data |= {"model": model_data(first, name or type(model).__name__, sizes[0], sequence),
-             "entries": [entry_data(first, measured[size], size, place, sequence) for size in sizes]}
+             "entries": [entry_data(first, measured[size], size, place, sequence, backward == "split") for size in sizes]}
     return Profile(data, first, measured)
 
 
@@ -267,9 +281,10 @@ def nanoseconds(times: Sequence[float]) -> int:
     return round(median(times) * 1e9)
 
 
-def entry_data(graph: Graph, measured: Measured, size: int, device: torch.device, sequence: int) -> dict[str, Any]:
-    """The two parts of backward share the fused one's time in their own ratio: schedules that do not split it have
-    the fused one."""
+def entry_data(graph: Graph, measured: Measured, size: int, device: torch.device, sequence: int,
+               is_split: bool) -> dict[str, Any]:
+    """The two parts of backward as they are, or, where schedules do not split it, as shares of the fused one in their own
+    ratio."""
     entry: dict[str, Any] = {"device": "cpu" if device.type == "cpu" else device_kind(device), "microbatch": size}
     if sequence:
         entry["sequence"] = sequence
@@ -279,9 +294,9 @@ def entry_data(graph: Graph, measured: Measured, size: int, device: torch.device
     def add(column: str, number: Any) -> None:
         columns.setdefault(column, []).append(number)
     for times, numbers in zip(measured.times, measured.bytes):
-        split = split_ratio(times)
-        inputs = [seconds * split for seconds in times.backward]
-        weights = [seconds * (1 - split) for seconds in times.backward]
+        ratio = split_ratio(times)
+        inputs = times.backward_input if is_split else [seconds * ratio for seconds in times.backward]
+        weights = times.backward_weight if is_split else [seconds * (1 - ratio) for seconds in times.backward]
         passes = {"forward": times.forward, "backward_input": inputs, "backward_weight": weights,
                   "update": times.update}
         for column, seconds in passes.items():

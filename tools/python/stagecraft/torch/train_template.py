@@ -629,9 +629,9 @@ def write_whole(path: str, text: str) -> None:
 # --- What happened, as stagecraft compare reads it
 
 def trace_of(records: list[Any], busy: str) -> dict[str, Any]:
-    """A stagecraft-trace/1 of all processes' records (spans, posts), from the first one's start. A message lasts from its send until the pass that
-    needs it can begin, where the receiver waited for it; otherwise as long as others between the same stages, and at
-    most until that pass."""
+    """A stagecraft-trace/1 of all processes' records (spans, posts), from the first one's start. A message lasts from its
+    send until the pass that needs it can begin, where the receiver waited for it; otherwise as long as others between the
+    same stages, and at most until that pass."""
     zero = min(start for spans, _ in records for _, _, _, _, start, _ in spans)
     records = [([(*words, start - zero, end - zero) for *words, start, end in spans],
                 [(*words, moment - zero) for *words, moment in posts]) for spans, posts in records]
