@@ -32,11 +32,23 @@ def program() -> str:
     bundled = Path(__file__).parent / "_program" / "bin" / "stagecraft"
     if bundled.exists():
         return str(bundled)
-    found = shutil.which("stagecraft")
+    found = program_on_path()
     if found is None:
         raise ExecutionError("there is no program stagecraft: it is not in this package, and not on the PATH",
                              help=("pip install a wheel that tools/package made, or put build/release on the PATH",))
     return found
+
+
+def program_on_path() -> str | None:
+    """Not the script of this package, which pip puts there under the same name and which starts what is found here."""
+    for folder in os.get_exec_path():
+        found = shutil.which("stagecraft", path=folder or os.curdir)
+        if found is None:
+            continue
+        with contextlib.suppress(OSError), open(found, "rb") as file:
+            if b"stagecraft.program" not in file.read(4096):
+                return found
+    return None
 
 
 def value_text(value: Any) -> str:

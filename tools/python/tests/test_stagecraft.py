@@ -16,7 +16,7 @@ from html.parser import HTMLParser
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import stagecraft
-from stagecraft.program import call, option_words, value_text
+from stagecraft.program import call, option_words, program, value_text
 from stagecraft.results import quantity
 
 PIPELINE = {"schedule": "1f1b", "stages": 4, "microbatches": 8, "forward": "10ms", "backward": "20ms"}
@@ -40,6 +40,20 @@ class Functions(unittest.TestCase):
         edits = stagecraft.advise(found, top=2, depth=2).edits
         self.assertTrue(all(edit.flags and edit.step_ns < found.best.step_ns for edit in edits))
         self.assertIn("layers.0", stagecraft.export("torch", found).text)
+
+    def test_the_script_that_pip_installs_starts_the_program_behind_it(self):
+        real = program()
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "stagecraft")
+            script.write_text(f"#!{sys.executable}\nimport sys\nfrom stagecraft.program import main\nsys.exit(main())\n")
+            script.chmod(0o755)
+            settings = {key: value for key, value in os.environ.items() if key != "STAGECRAFT_PROGRAM"}
+            settings["PYTHONPATH"] = str(pathlib.Path(stagecraft.__file__).parents[1])
+            for paths, code in (([folder, str(pathlib.Path(real).parent)], 0), ([folder], 1)):
+                answer = subprocess.run([script, "--version"], env=settings | {"PATH": os.pathsep.join(paths)},
+                                        capture_output=True, text=True, timeout=60)
+                self.assertEqual(answer.returncode, code, answer.stderr)
+                self.assertIn("stagecraft 0" if code == 0 else "there is no program stagecraft", answer.stdout + answer.stderr)
 
     def test_a_plan_that_was_changed_is_another(self):
         shorter = stagecraft.Plan({**self.found.plan.data, "batch": {**self.found.plan.data["batch"],
