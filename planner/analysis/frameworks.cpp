@@ -22,6 +22,14 @@ const Exporter& exporter_for(const Target& target) {
   return find_exporter(target.format);
 }
 
+/// None where nobody is there to share with.
+Sharding shared_states(const Plan& plan) {
+  const bool shares =
+      plan.parallelism.context > 1 ||
+      std::ranges::any_of(plan.stages, [](const Stage& stage) { return stage.devices.size() > 1; });
+  return shares ? plan.optimizer.sharding : Sharding::none;
+}
+
 /// What its row says of the plan, but for what the exporter has said already.
 void add_reasons_of_row(const Target& target, const Plan& plan, std::vector<std::string>& reasons) {
   const std::vector<std::string> known = reasons;
@@ -34,8 +42,9 @@ void add_reasons_of_row(const Target& target, const Plan& plan, std::vector<std:
   };
   const std::string pipeline = refusal(target, {.schedule = plan.schedule,
                                                 .devices = pipeline_devices(plan),
-                                                .microbatches = plan.batch.microbatches});
-  if (!pipeline.empty()) reasons.push_back(pipeline);
+                                                .microbatches = plan.batch.microbatches,
+                                                .sharding = shared_states(plan)});
+  if (!pipeline.empty() && !is_said(pipeline)) reasons.push_back(pipeline);
   if (!has_schedule(target, plan.schedule.name) && !is_said("schedule"))
     reasons.push_back(concat(target.system, " has no schedule ", plan.schedule.name));
   if (!has(target.sharding, plan.optimizer.sharding) && !is_said("ZeRO")) {
@@ -55,6 +64,7 @@ bool ask_the_same(const Problem& a, const Problem& b) {
   return has_equal_stages(a) == has_equal_stages(b) && a.schedules == b.schedules &&
          a.recompute_everywhere == b.recompute_everywhere && a.parallelism == b.parallelism &&
          a.other_parallelism == b.other_parallelism &&
+         a.optimizer.sharding == b.optimizer.sharding &&
          a.target->keeps_ends == b.target->keeps_ends && a.target->refuses == b.target->refuses;
 }
 

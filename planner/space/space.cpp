@@ -218,9 +218,10 @@ CostBook& Space::book(const Plan& plan) const {
 
 std::string Space::against_pipeline(const Setting& setting, int devices) const {
   if (problem_.target == nullptr) return {};
-  return stagecraft::refusal(
-      *problem_.target,
-      {.schedule = setting.schedule, .devices = devices, .microbatches = setting.microbatches});
+  return stagecraft::refusal(*problem_.target, {.schedule = setting.schedule,
+                                                .devices = devices,
+                                                .microbatches = setting.microbatches,
+                                                .sharding = problem_.optimizer.sharding});
 }
 
 std::string Space::against_target(const Plan& plan) const {
@@ -245,7 +246,8 @@ std::string Space::against_target(const Plan& plan) const {
   if (problem_.target == nullptr) return {};
   return stagecraft::refusal(*problem_.target, {.schedule = plan.schedule,
                                                 .devices = pipeline_devices(plan),
-                                                .microbatches = plan.batch.microbatches});
+                                                .microbatches = plan.batch.microbatches,
+                                                .sharding = plan.optimizer.sharding});
 }
 
 bool Space::allows_stages(int stages) const {

@@ -125,6 +125,11 @@ void require_states(const Problem& problem, const Target& target) {
 
 }  // namespace
 
+Sharding usual_sharding(const Target& target) {
+  const bool has_it = std::ranges::find(target.sharding, Sharding::zero1) != target.sharding.end();
+  return has_it ? Sharding::zero1 : Sharding::none;
+}
+
 Problem for_target(Problem problem, const Target& target, const SaidOfPlans& said) {
   if (target.only_transformers && !problem.profile.model.transformer) {
     refuse(target, target.system, " is for transformers; the model \"", problem.model_name,
@@ -141,6 +146,8 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
   set_schedules(problem, target, said.schedule);
   set_recompute(problem, target);
   set_degrees(problem, target, said);
+  const bool trains = problem.schedules.empty() || problem.schedules.front().name != "inference";
+  if (!said.sharding && trains) problem.optimizer.sharding = usual_sharding(target);
   require_states(problem, target);
   if (!target.trains) problem.straight = true;
   problem.target = &target;

@@ -21,6 +21,7 @@ struct TargetPipeline {
   const ScheduleChoice& schedule;
   int devices = 1;       ///< of the pipeline, of one replica
   int microbatches = 1;  ///< of a step, on each replica
+  Sharding sharding = Sharding::none;
 };
 
 /// A framework in one version.
@@ -72,6 +73,11 @@ bool has_schedule(const Target& target, std::string_view name);
 
 /// Why it does not run such a pipeline; empty if it does.
 std::string refusal(const Target& target, const TargetPipeline& pipeline);
+
+/// Why FSDP under torchtitan does not shard so: torch sums gradients of a pipeline once, behind its
+/// last backward (torch/distributed/pipelining/stage.py), and without a pipeline in each microbatch
+/// (torchtitan/trainer.py). Empty if it does.
+std::string torchtitan_shards_otherwise(const TargetPipeline& pipeline);
 
 /// Why our own executor does not carry the plan out: a sentence for each thing that stands in the
 /// way.

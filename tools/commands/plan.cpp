@@ -16,6 +16,7 @@
 #include "tools/commands.hpp"
 #include "tools/launch/interrupt.hpp"
 #include "tools/options/arguments.hpp"
+#include "tools/options/degree_choices.hpp"
 #include "tools/options/planning_problem.hpp"
 #include "tools/options/risk_options.hpp"
 #include "tools/options/sharing_options.hpp"
@@ -32,7 +33,7 @@ struct PlanArguments {
   RiskOptions risk;
   SharingOptions sharing;
   int top = 1;
-  bool compare_frameworks = false;
+  std::string compare_frameworks = "auto";
 };
 
 /// A front of more plans is of no use to people.
@@ -69,9 +70,10 @@ std::optional<LinkSharing> sharing_of(const PlanArguments& arguments) {
   return sharing;
 }
 
-/// On few devices proofs take no time; on more the last percent takes most of it.
+/// On few devices proofs take no time; on more the last percent takes most of it, the sooner where
+/// layers may be shared in many ways, whose costs are estimates that err by more.
 double gap_for(const PlanArguments& arguments, const Problem& problem) {
-  constexpr int few_devices = 16;
+  const int few_devices = may_share_layers(problem) ? 4 : 16;
   constexpr double usual_gap = 0.01;
   if (!arguments.gap.empty()) return read_percent("--gap", arguments.gap);
   const int devices = problem.devices.value_or(device_count(problem.cluster));
@@ -105,11 +107,20 @@ SearchResult search_for(Console& console, const PlanArguments& arguments, const 
 }
 
 /// What frameworks would take is told of the step alone, as our own search finds it.
-bool compares_frameworks(const PlanArguments& arguments, const Problem& problem) {
-  return arguments.compare_frameworks && problem.target == nullptr &&
-         arguments.strategy == "exact" && arguments.pareto.empty() &&
-         arguments.risk.level.empty() && arguments.sharing.sharing.empty() &&
-         problem.objective != ObjectiveKind::cost;
+bool compares_frameworks(const Console& console, const PlanArguments& arguments,
+                         const Problem& problem) {
+  const bool is_asked = arguments.compare_frameworks == "auto"
+                            ? !console.json() && !console.options().quiet
+                            : arguments.compare_frameworks == "on";
+  const bool has_sense = problem.target == nullptr && arguments.strategy == "exact" &&
+                         arguments.pareto.empty() && arguments.risk.level.empty() &&
+                         arguments.sharing.sharing.empty() &&
+                         problem.objective != ObjectiveKind::cost;
+  if (arguments.compare_frameworks == "on" && !has_sense) {
+    fail_usage("--compare-frameworks on goes with --strategy exact, and without --for, --pareto, ",
+               "--risk, --sharing and --objective cost");
+  }
+  return is_asked && has_sense;
 }
 
 int make_plan(Console& console, const PlanArguments& arguments) {
@@ -132,6 +143,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   std::optional<Duration> limit;
   if (!arguments.time_limit.empty()) limit = read_duration("--time-limit", arguments.time_limit);
   const std::optional<Risk> risk = risk_of(arguments);
+  const bool with_frameworks = compares_frameworks(console, arguments, problem);
   Interrupt interrupt(limit);
   const auto tell_nothing_found = [&] {
     const int code = console.error(
@@ -162,7 +174,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                {.is_front = is_front,
                 .risk = risk,
                 .said = said_of_plans(arguments.planning),
-                .compares_frameworks = compares_frameworks(arguments, problem),
+                .compares_frameworks = with_frameworks,
                 .stop = interrupt.late_token()});
   return interrupt.interrupted() ? interrupt.exit_code() : 0;
 }
@@ -202,14 +214,18 @@ void group_options(CLI::App& app) {
 
 void declare_options(CLI::App& app, PlanArguments& arguments) {
   declare_planning(app, arguments.planning);
-  app.add_flag("--compare-frameworks", arguments.compare_frameworks,
-               "Also show what the plans of each framework would take, by a short search");
+  app.add_option(
+         "--compare-frameworks", arguments.compare_frameworks,
+         "What the plans of each framework would take, by a short search: on, off, or auto, "
+         "which is on in text for people")
+      ->type_name("on|off|auto")
+      ->check(CLI::IsMember({"auto", "on", "off"}));
   app.add_option("--time-limit", arguments.time_limit,
                  "Time limit of the search; the best plan so far is the result")
       ->type_name("D");
   app.add_option("--gap", arguments.gap,
                  "Stop when the plan is proved within this percentage of the optimum (1% on more "
-                 "than 16 devices, else 0%)")
+                 "than 16 devices, or 4 with estimated costs of a transformer, else 0%)")
       ->type_name("PERCENT");
   app.add_option("--top", arguments.top, "Number of plans to show (1)")
       ->type_name("N")

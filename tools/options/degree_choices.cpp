@@ -17,16 +17,12 @@ std::vector<int> listed(std::string_view flag, const std::string& text) {
   return read_small_integers(flag, text, 1, most_degree);
 }
 
-/// Powers of two within the innermost links, as long as each peer keeps a long part of a sequence:
-/// of a short one, pipelines and replicas share the samples at less cost.
+/// Powers of two within the innermost links, as long as each peer keeps 4,096 tokens of a sequence:
+/// of a shorter one, pipelines and replicas share the samples at less cost.
 std::vector<int> context_choices(const PlanningOptions& options, const Problem& problem) {
   if (options.context_parallel != "auto")
     return listed("--context-parallel", options.context_parallel);
-  // People who train with a framework also share shorter ones, to fit larger microbatches; and so
-  // does whoever has more devices than samples.
-  const bool has_few_samples =
-      problem.global_batch < problem.devices.value_or(available_devices(problem));
-  const std::int64_t least_tokens = options.target.empty() && !has_few_samples ? 8192 : 4096;
+  constexpr std::int64_t least_tokens = 4096;
   const std::vector<Level>& levels = problem.cluster.levels;
   std::vector<int> degrees{1};
   if (!may_share_layers(problem) || levels.empty()) return degrees;

@@ -194,16 +194,10 @@ std::string why_few_devices(const Problem& problem) {
   return "";
 }
 
-/// Of optimizer states where the framework that plans are for has that: it takes no longer and
-/// leaves memory. Without a framework, where costs of a transformer are estimated: recipes of
-/// people have it.
-Sharding usual_sharding(const PlanningOptions& options, const Problem& problem) {
-  if (options.target.empty()) {
-    return may_share_layers(problem) ? Sharding::zero1 : Sharding::none;
-  }
-  const auto known = find_target(options.target).sharding;
-  const bool has_it = std::ranges::find(known, Sharding::zero1) != known.end();
-  return has_it ? Sharding::zero1 : Sharding::none;
+/// Of optimizer states where costs of a transformer are estimated: recipes of people have it.
+/// Frameworks have usual ones of their own.
+Sharding usual_sharding(const Problem& problem) {
+  return may_share_layers(problem) ? Sharding::zero1 : Sharding::none;
 }
 
 /// Stages of each pipeline device, as asked for: of the schedules there are those that have so
@@ -279,6 +273,7 @@ std::string target_help() {
 
 SaidOfPlans said_of_plans(const PlanningOptions& options) {
   return {.schedule = options.schedule != "auto",
+          .sharding = options.sharding != "auto",
           .sequence_parallel = options.sequence_parallel != "auto",
           .context_parallel = options.context_parallel != "auto",
           .expert_parallel = options.expert_parallel != "auto",
@@ -323,7 +318,7 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   problem.optimizer = {
       .kind = read_named("--optimizer", options.optimizer, read_optimizer_kind),
       .sharding = options.sharding == "auto"
-                      ? usual_sharding(options, problem)
+                      ? usual_sharding(problem)
                       : read_named("--sharding", options.sharding, read_sharding),
       .gradient_bucket = options.gradient_bucket.empty()
                              ? Bytes{0}
@@ -391,8 +386,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->type_name("on|off|auto")
       ->check(CLI::IsMember({"auto", "on", "off"}));
   app.add_option("--context-parallel,--cp", options.context_parallel,
-                 "Context-parallel degrees to try: a list, or auto, for sequences of 16384 tokens "
-                 "and more, or of 8192 with --for or fewer samples than devices")
+                 "Context-parallel degrees to try: a list, or auto, for sequences of 8192 tokens "
+                 "and more, 4096 of them on each device")
       ->type_name("N|auto");
   app.add_option("--expert-parallel,--ep", options.expert_parallel,
                  "Expert-parallel degrees to try: a list, or auto, for those that divide the "

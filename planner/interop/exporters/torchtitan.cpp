@@ -14,6 +14,7 @@
 #include "planner/interop/torch_checkpoints.hpp"
 #include "planner/interop/torch_names.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "planner/targets/targets.hpp"
 #include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
@@ -81,24 +82,23 @@ std::string checkpoints_text(Reasons& reasons, const Plan& plan, const Model& mo
   return "FullAC.Config()";
 }
 
-/// FSDP shards gradients, too; "always" gathers parameters for the backward again.
+/// FSDP gathers parameters once in a step of a pipeline, or, with "always", for each pass.
 struct TitanSharding {
   int replicate = 1, shard = 1;
   std::string_view reshard = "default";
 };
 
 TitanSharding sharding_of(Reasons& reasons, const Plan& plan, const Degrees& degrees) {
+  if (degrees.data > 1 || degrees.context > 1) {
+    const std::string why = torchtitan_shards_otherwise({.schedule = plan.schedule,
+                                                         .devices = degrees.pipeline,
+                                                         .microbatches = plan.batch.microbatches,
+                                                         .sharding = plan.optimizer.sharding});
+    if (!why.empty()) reasons.add(why.substr(titan_name.size()));
+  }
   switch (plan.optimizer.sharding) {
     case Sharding::none: return {.replicate = degrees.data};
-    case Sharding::zero1: {
-      const bool shares = degrees.data > 1 || degrees.context > 1;
-      if (shares) {
-        reasons.add(
-            " shards gradients with the optimizer's state (zero2), parameters too (zero3), "
-            "or nothing; the plan has zero1");
-      }
-      return {.shard = degrees.data};
-    }
+    case Sharding::zero1:
     case Sharding::zero2: return {.shard = degrees.data, .reshard = "never"};
     case Sharding::zero3: return {.shard = degrees.data, .reshard = "always"};
   }

@@ -53,7 +53,7 @@ Problem random_for(const Target& target, std::uint32_t seed) {
   std::erase_if(problem.schedules,
                 [](const ScheduleChoice& choice) { return choice.virtual_stages > 2; });
   problem.schedules.push_back({.name = "1f1b"});
-  return for_target(std::move(problem), target, {});
+  return for_target(std::move(problem), target, {.sharding = true});
 }
 
 bool may_ask(const Target& target, std::uint32_t seed) {
@@ -133,7 +133,10 @@ TEST_CASE("what a row does not have is refused if somebody said it, and left out
              Catch::Contains("has no schedule zb-v; it has 1f1b"));
   CHECK(for_target(problem, deepspeed_target, {}).schedules.size() == 1);
   problem.optimizer.sharding = Sharding::zero3;
-  CHECK_THAT(refusal_of("deepspeed", {}), Catch::Contains("has no --sharding zero3"));
+  CHECK_THAT(refusal_of("deepspeed", {.sharding = true}),
+             Catch::Contains("has no --sharding zero3"));
+  CHECK(for_target(problem, deepspeed_target, {}).optimizer.sharding == Sharding::zero1);
+  CHECK(for_target(problem, torch_target, {}).optimizer.sharding == Sharding::none);
   problem.optimizer.sharding = Sharding::none;
   problem.precision = Precision::float8;
   CHECK_THAT(refusal_of("deepspeed", {}), Catch::Contains("has no --precision fp8"));

@@ -23,12 +23,12 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          mem_limit: Value | None = None,
          recompute: Literal["auto", "none", "selective", "full", "layers"] | None = None, fix: Values | None = None,
          straight: bool = False, max_stages: int | None = None, min_layers_per_stage: int | None = None,
-         objective: Value | None = None, price: Values | None = None, compare_frameworks: bool = False,
-         time_limit: Value | None = None, gap: Value | None = None, top: int | None = None,
-         sharing: Literal["fair", "fifo"] | None = None, devices_per_link: int | None = None,
-         pareto: Value | None = None, risk: Value | None = None, spread: Value | None = None,
-         strategy: Value | None = None, seed: int | None = None, threads: int | None = None,
-         progress: Progress = True) -> PlanResult:
+         objective: Value | None = None, price: Values | None = None,
+         compare_frameworks: Literal["auto", "on", "off"] | None = None, time_limit: Value | None = None,
+         gap: Value | None = None, top: int | None = None, sharing: Literal["fair", "fifo"] | None = None,
+         devices_per_link: int | None = None, pareto: Value | None = None, risk: Value | None = None,
+         spread: Value | None = None, strategy: Value | None = None, seed: int | None = None,
+         threads: int | None = None, progress: Progress = True) -> PlanResult:
     """Finds the best stages, replicas and schedule for a model on a cluster.
 
     model: Built-in name, config.json, profile, or file of another planner
@@ -52,9 +52,10 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     tp: Tensor-parallel degrees to try: a list, or auto, for those with known costs within the innermost links
     sequence_parallel: Sequence parallelism among tensor-parallel devices: on, off, or auto, which is on if costs
         are estimated
-    context_parallel: Context-parallel degrees to try: a list, or auto, for sequences of 16384 tokens and more, or
-        of 8192 with …
-    cp: Context-parallel degrees to try: a list, or auto, for sequences of 16384 tokens and more, or of 8192 with …
+    context_parallel: Context-parallel degrees to try: a list, or auto, for sequences of 8192 tokens and more, 4096
+        of them on each …
+    cp: Context-parallel degrees to try: a list, or auto, for sequences of 8192 tokens and more, 4096 of them on
+        each …
     expert_parallel: Expert-parallel degrees to try: a list, or auto, for those that divide the experts and the
         devices
     ep: Expert-parallel degrees to try: a list, or auto, for those that divide the experts and the devices
@@ -81,9 +82,10 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         may be empty
     objective: Objective: step, throughput, latency (of inference) or cost (with --price) (step)
     price: Price of a device kind per hour: a100=2.5/h
-    compare_frameworks: Also show what the plans of each framework would take, by a short search
+    compare_frameworks: What the plans of each framework would take, by a short search: on, off, or auto, which is
+        on in text for …
     time_limit: Time limit of the search; the best plan so far is the result
-    gap: Stop when the plan is proved within this percentage of the optimum (1% on more than 16 devices, else 0%)
+    gap: Stop when the plan is proved within this percentage of the optimum (1% on more than 16 devices, or 4 with …
     top: Number of plans to show (1)
     sharing: Optimise the step with shared links: fair divides a link among the messages on it, fifo sends them one
         after …
@@ -135,7 +137,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--min-layers-per-stage", min_layers_per_stage, False, False),
         ("--objective", objective, False, False),
         ("--price", price, False, True),
-        ("--compare-frameworks", compare_frameworks, True, False),
+        ("--compare-frameworks", compare_frameworks, False, False),
         ("--time-limit", time_limit, False, False),
         ("--gap", gap, False, False),
         ("--top", top, False, False),
