@@ -192,7 +192,8 @@ void Session::lose(int rank, const std::string& reason) {
     if (rank_ == 0) arrived_.insert(rank);
     if (rank == 0 && !farewell_) {
       farewell_ = exit_code(ErrorKind::execution);
-      last_words_ = reason;
+      const auto verdict = verdicts_.find(world);
+      last_words_ = verdict == verdicts_.end() ? reason : verdict->second;
     }
     changed_.notify_all();
   }
@@ -344,29 +345,37 @@ void Session::finish(int exit_code) {
 /// Whoever still waits for rank 0 stops; those that do not even hear that are ended.
 void Session::await_others(int exit_code) {
   if (exit_code != 0) abort(*world_, "rank 0 has ended");
+  bool all_are_here = true;
   {
     Lock lock(mutex_);
     const auto all_here = [&] { return static_cast<int>(arrived_.size()) == count_ - 1; };
     const auto stops = [&] { return exit_code != 0 || !verdicts_.empty(); };
     // In peace others may still have work to do; when one of them is lost, all are to stop.
     changed_.wait(lock, [&] { return all_here() || stops(); });
-    if (stops() && !changed_.wait_for(lock, patience, all_here)) {
-      lock.unlock();
-      end_by_force(exit_code);
-    }
+    if (stops()) all_are_here = changed_.wait_for(lock, patience, all_here);
   }
-  const auto left = std::make_shared<int>(count_ - 1);
-  progress_.soon([this, exit_code, left] {
-    for (int rank = 1; rank < count_; ++rank) {
+  // Those that are here would take the end by force for the cause.
+  bid_farewell(exit_code);
+  if (!all_are_here) end_by_force(exit_code);
+}
+
+/// To all that are here.
+void Session::bid_farewell(int exit_code) {
+  Lock lock(mutex_);
+  const std::vector<int> here(arrived_.begin(), arrived_.end());
+  lock.unlock();
+  const auto left = std::make_shared<std::size_t>(here.size());
+  progress_.soon([this, exit_code, here, left] {
+    for (const int rank : here) {
       const auto code = std::make_shared<int>(exit_code);
       alarm_messenger_->send(piece_of_value(code, rank, farewell_tag), [this, left] {
-        const std::lock_guard lock(mutex_);
+        const std::lock_guard guard(mutex_);
         --*left;
         changed_.notify_all();
       });
     }
   });
-  Lock lock(mutex_);
+  lock.lock();
   // Who does not take it is not going to: carriers wait for nobody when they finish.
   changed_.wait_for(lock, patience, [&] { return *left == 0; });
 }

@@ -52,6 +52,7 @@ class Session final : public Processes {
   void hear_arrivals();
   void hear_farewell();
   void await_others(int exit_code);
+  void bid_farewell(int exit_code);
   void enter_next_world();
   Conversation lobby();
   void finish(int exit_code);
@@ -79,7 +80,7 @@ class Session final : public Processes {
   std::set<int> arrived_;                ///< on rank 0: others that are about to part, or lost
   std::set<int> lost_;                   ///< others that have gone, or are silent
   std::optional<int> farewell_;          ///< elsewhere: rank 0's exit code
-  std::string last_words_;               ///< of others, where rank 0 has gone without a farewell
+  std::string last_words_;               ///< the cause, where rank 0 has gone without a farewell
 
   std::shared_ptr<Messenger> control_messenger_, alarm_messenger_;
   Progress progress_;  ///< last: it uses all the others
