@@ -30,6 +30,9 @@ void check_kind(const std::string& cluster, const DeviceKind& kind) {
   for (const double rate :
        {kind.flops_fp64, kind.flops_fp32, kind.flops_bf16, kind.flops_fp16, kind.flops_fp8}) {
     if (!std::isfinite(rate) || rate < 0) fail(place, ": a rate is negative or not finite");
+    if (rate > 0 && rate < 1) {
+      fail(place, ": a rate is less than one operation per second: ", rate);
+    }
   }
   if (!kind.generic && kind.memory_bandwidth.bytes_per_second <= 0) {
     fail(place, ": the memory bandwidth must be positive");
@@ -38,8 +41,10 @@ void check_kind(const std::string& cluster, const DeviceKind& kind) {
     fail(place, ": the reserve is ", format_bytes(kind.reserve), "; expected a part of its ",
          format_bytes(kind.memory));
   }
-  if (!(kind.efficiency > 0 && kind.efficiency <= 1)) {
-    fail(place, ": the efficiency must be above 0 and at most 1, found ", kind.efficiency);
+  constexpr double least_efficiency = 1e-9;
+  if (!(kind.efficiency >= least_efficiency && kind.efficiency <= 1)) {
+    fail(place, ": the efficiency must be at least ", least_efficiency, " and at most 1, found ",
+         kind.efficiency);
   }
 }
 

@@ -1,27 +1,46 @@
 // stagecraft VERB …
 
+#include <unistd.h>
+
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <new>
+#include <string_view>
 
+#include "profiles/error.hpp"
 #include "tools/command_line.hpp"
 
 namespace {
 
 std::atomic<void*> reserve = nullptr;
+std::atomic<bool> is_exhausted = false;
 
 /// The first allocation that fails leaves some memory for what follows from that: unwinding, and
 /// the sentence about it. The reserve is never touched, so that it takes addresses only.
 void give_reserve_back() {
+  is_exhausted = true;
   std::free(reserve.exchange(nullptr));
   throw std::bad_alloc();
+}
+
+std::terminate_handler as_always = std::abort;
+
+/// Where nothing may be thrown, memory is asked for as well: in nlohmann/json's destructor.
+void end_without_memory() {
+  if (!is_exhausted) as_always();
+  constexpr std::string_view sentence =
+      "error: this machine's memory is exhausted; ask for less, or raise its limits (ulimit -v)\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, sentence.data(), sentence.size());
+  _exit(stagecraft::exit_code(stagecraft::ErrorKind::execution));
 }
 
 void keep_reserve() {
   constexpr std::size_t bytes = std::size_t{8} << 20;
   reserve = std::malloc(bytes);
   std::set_new_handler(give_reserve_back);
+  as_always = std::set_terminate(end_without_memory);
 }
 
 }  // namespace

@@ -2,13 +2,16 @@
 // run with one sentence and its own exit code.
 
 #include <sys/mount.h>
+#include <cstdlib>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "executor/checkpoints/checkpoint.hpp"
 #include "tests/catch.hpp"
 #include "tests/faults/small_run.hpp"
 
@@ -138,6 +141,57 @@ TEST_CASE("weights that are cut off, gone or not finite end the run before they 
     write_text(file, before);
   }
 }
+
+#ifdef FAILING_ALLOCATIONS
+namespace {
+
+/// A run of which an allocation fails, from the opening of a file on: with one sentence, if it
+/// does. Whether there were as many allocations.
+bool check_failing(const Finished& finished, const std::vector<std::string>& words,
+                   const std::string& behind, int allocation) {
+  const fs::path told = finished.folder.path() / "failed";
+  fs::remove(told);
+  const std::vector<std::pair<const char*, std::string>> variables{
+      {"LD_PRELOAD", FAILING_ALLOCATIONS},
+      {"FAIL_BEHIND", behind},
+      {"FAIL_AT", std::to_string(allocation)},
+      {"FAILED_FILE", told.string()}};
+  for (const auto& [name, value] : variables) ::setenv(name, value.c_str(), 1);
+  ProgramRun run(finished.folder.path(), words);
+  for (const auto& [name, value] : variables) ::unsetenv(name);
+  const int code = run.wait();
+  INFO("allocation " << allocation << " behind " << behind << ": " << run.errors());
+  CHECK((code == 0 || code == 4 || code == 5));
+  CHECK(lines_with(run.errors(), "error: ") == (code == 0 ? 0 : 1));
+  return fs::exists(told);
+}
+
+}  // namespace
+
+TEST_CASE("whichever allocation fails while a checkpoint is written or read, a whole one is left",
+          "[seconds]") {
+  const Finished finished("failing-allocations");
+  const fs::path folder = finished.folder.path() / "ck", kept = finished.folder.path() / "kept";
+  fs::copy(folder, kept, fs::copy_options::recursive);
+  const std::vector<std::string> goes_on = finished.run(
+      3, {"--resume", "ck", "--checkpoint", "ck", "--every", "1", "--transport", "threads"});
+  for (const std::string behind : {"step-000003.part/rank-0.bin", "step-000002/manifest.json"}) {
+    // All allocations of a long loop are alike.
+    int allocation = 0;
+    for (bool fails = true; fails; allocation += 1 + allocation / 2) {
+      fs::remove_all(folder);
+      fs::copy(kept, folder, fs::copy_options::recursive);
+      fails = check_failing(finished, goes_on, behind, allocation);
+      const WholeCheckpoint left = newest_whole_checkpoint(folder);
+      REQUIRE(left.folder);
+      CHECK(left.problems.empty());
+      CHECK(left.folder->filename() >= "step-000002");
+      CHECK(fs::exists(folder / "step-000002"));
+    }
+    CHECK(allocation > 10);
+  }
+}
+#endif
 
 TEST_CASE("a full disk ends the run with the file, what it needs and a way out", "[seconds]") {
   const Finished finished("full-disk");
