@@ -11,6 +11,7 @@
 #include "planner/costs/device_limits.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "planner/space/workers.hpp"
+#include "profiles/abandonment.hpp"
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
 #include "profiles/text.hpp"
@@ -421,6 +422,7 @@ class Advisor {
   /// Nothing for what the plan, the schedule or the target does not allow, and what changes
   /// nothing.
   std::optional<AdvisedEdit> evaluate(const std::vector<Change>& changes) const {
+    const Abandonable may_be_given_up;
     try {
       const ChangedPlan changed = stagecraft::changed(plain_, changes);
       const LoadedPlan& after = changed.loaded;

@@ -67,9 +67,10 @@ struct CandidateAtRisk {
 };
 
 void judge(std::vector<CandidateAtRisk>& judged, const std::vector<Candidate>& plans,
-           const Problem& problem, const Spreads& spreads, const RiskLevel& level) {
+           const Problem& problem, const Spreads& spreads, const RiskLevel& level,
+           const std::stop_token& stop) {
   for (Candidate candidate : plans) {
-    if (!candidate.prediction) continue;
+    if (!candidate.prediction || (stop.stop_requested() && !judged.empty())) continue;
     // Bounds of a search under other conditions prove nothing here.
     candidate.plan.search.reset();
     candidate.plan.predicted.reset();
@@ -191,8 +192,8 @@ SearchResult search_at_risk(Search search, const Problem& problem, const SearchC
   if (result.plans.empty()) return result;
   const SearchResult& slow = found.back();
   std::vector<CandidateAtRisk> judged;
-  judge(judged, result.plans, problem, spreads, risk.level);
-  judge(judged, slow.plans, problem, spreads, risk.level);
+  judge(judged, result.plans, problem, spreads, risk.level, control.stop);
+  judge(judged, slow.plans, problem, spreads, risk.level, control.stop);
   std::ranges::stable_sort(judged, {}, &CandidateAtRisk::step);
   result.plans.clear();
   for (CandidateAtRisk& each : judged) {

@@ -6,6 +6,7 @@
 #include "planner/analysis/risk.hpp"
 #include "planner/analysis/side_by_side.hpp"
 #include "planner/space/space.hpp"
+#include "profiles/abandonment.hpp"
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
 #include "simulator/engines/events.hpp"
@@ -57,7 +58,11 @@ class Judgement {
       candidate.plan.predicted.reset();
       const auto same = [&](const Judged& other) { return other.candidate.plan == candidate.plan; };
       if (std::ranges::any_of(judged_, same)) continue;
-      add(std::move(candidate));
+      try {
+        add(std::move(candidate));
+      } catch (const Abandoned&) {
+        break;
+      }
     }
     std::ranges::stable_sort(judged_, {}, &Judged::step);
   }
@@ -74,6 +79,7 @@ class Judgement {
         better = false;
         for (std::size_t stage = 1; stage < found.candidate.plan.stages.size(); ++stage) {
           for (const int by : {-3, 3, -1, 1}) {
+            if (stop.stop_requested()) break;
             better = move_cut(found, stage, by) || better;
             ++moves;
           }
@@ -88,6 +94,8 @@ class Judgement {
 
  private:
   void add(Candidate candidate) {
+    std::optional<Abandonable> may_be_given_up;
+    if (!judged_.empty()) may_be_given_up.emplace();
     const bool fits = candidate.prediction->fits;
     candidate.prediction = predict(candidate.plan, compile_for(problem_, candidate.plan));
     candidate.prediction->fits = fits;

@@ -10,6 +10,7 @@
 #include "planner/plan/plan_fault.hpp"
 #include "planner/problem/objective.hpp"
 #include "planner/space/schedule_choices.hpp"
+#include "profiles/abandonment.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "simulator/values/turns.hpp"
@@ -445,6 +446,7 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
     candidate.rejected = too_short(plan.schedule, window, plan.batch.microbatches);
     if (!candidate.rejected.empty()) return candidate;
   }
+  const Abandonable may_be_given_up;
   try {
     const Compiled compiled = compile_column(candidate.plan, book(candidate.plan));
     candidate.prediction = predict(candidate.plan, compiled);

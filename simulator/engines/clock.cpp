@@ -25,6 +25,7 @@
 #include <algorithm>
 #include <array>
 
+#include "profiles/abandonment.hpp"
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
 #include "simulator/engines/exact_times.hpp"
@@ -133,6 +134,7 @@ void Clock::run() {
   sweep();
   for (int device = program_.devices; device-- > 0;) awake_.push_back(device);
   while (!awake_.empty()) {
+    check_abandoned();
     const int device = awake_.back();
     awake_.pop_back();
     advance(device);

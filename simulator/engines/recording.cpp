@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "profiles/abandonment.hpp"
 #include "profiles/index.hpp"
 
 namespace stagecraft {
@@ -60,6 +61,7 @@ std::vector<Span> spans_of(const Program& program, const std::vector<Moments>& b
   std::vector<Span> spans;
   spans.reserve(count);
   for (int device = 0; device < program.devices; ++device) {
+    check_abandoned();
     append_spans(spans, program, device, by_device[index(device)]);
   }
   return spans;
@@ -135,6 +137,7 @@ std::vector<std::vector<MemorySample>> memory_of(const Program& program,
   if (program.buffers.empty()) return memory;
   const std::vector<MemoryUse> resident = resident_use(program);
   for (std::size_t device = 0; device < by_device.size(); ++device) {
+    check_abandoned();
     memory.push_back(
         memory_samples(memory_events(program, by_device[device]), program, resident[device]));
   }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "profiles/abandonment.hpp"
 #include "profiles/text.hpp"
 #include "simulator/lowering/passes.hpp"
 
@@ -56,17 +57,15 @@ Recompute read_recompute(std::string_view name) {
 Program lower(const Schedule& schedule, const LowerOptions& options) {
   lowering::require_fitting(schedule, options);
   lowering::Draft draft = lowering::place_stages(schedule, options);
-  lowering::add_recomputation(draft);
-  lowering::add_transfers(draft);
-  lowering::add_evictions(draft);
-  lowering::add_reductions(draft);
-  lowering::add_norm(draft);
-  lowering::add_updates(draft);
-  lowering::name_versions(draft);
-  lowering::add_gathers(draft);
-  lowering::add_validation(draft);
-  lowering::order_communication(draft);
-  lowering::add_buffers(draft);
+  for (const auto add :
+       {lowering::add_recomputation, lowering::add_transfers, lowering::add_evictions,
+        lowering::add_reductions, lowering::add_norm, lowering::add_updates,
+        lowering::name_versions, lowering::add_gathers, lowering::add_validation,
+        lowering::order_communication, lowering::add_buffers}) {
+    check_abandoned();
+    add(draft);
+  }
+  check_abandoned();
   if (options.places_buffers) lowering::place_buffers(draft);
   lowering::write_waits(draft);
   return std::move(draft.program);

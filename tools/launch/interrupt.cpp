@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "profiles/abandonment.hpp"
 #include "profiles/error.hpp"
 #include "tools/launch/lifeline.hpp"
 
@@ -54,6 +55,7 @@ Interrupt::~Interrupt() {
   done_ = true;
   watcher_.join();
   for (std::size_t i = 0; i < handled.size(); ++i) sigaction(handled[i], &before_[i], nullptr);
+  set_abandoned(false);
 }
 
 std::string Interrupt::words() const {
@@ -106,7 +108,9 @@ void Interrupt::watch(std::optional<std::chrono::nanoseconds> limit) {
     if (count > 0 || (limit && now - begin >= *limit)) {
       if (source_.request_stop()) stopped = now;
     }
-    if (now > stopped && now - stopped >= grace) late_source_.request_stop();
+    if (now > stopped && now - stopped >= grace && late_source_.request_stop()) {
+      set_abandoned(true);
+    }
     if (now <= stopped || now - stopped < longest_end) continue;
     const std::lock_guard lock(mutex_);
     if (!end_late_) continue;

@@ -12,6 +12,7 @@
 #include "planner/space/setting_kinds.hpp"
 #include "planner/space/space.hpp"
 #include "planner/timing/fast_clock.hpp"
+#include "profiles/abandonment.hpp"
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
 #include "simulator/schedules/schedules.hpp"
@@ -167,7 +168,9 @@ std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_tok
   free.schedules = plain_choices(free.schedules);
   const Space space(free);
   std::vector<Candidate> candidates;
-  const auto stops = [&] { return stop.stop_requested() && has_fitting(candidates); };
+  const auto stops = [&] {
+    return stop.stop_requested() && (is_abandoned() || has_fitting(candidates));
+  };
   const bool wide = std::ranges::any_of(
       space.settings(), [&](const Setting& setting) { return has_many_devices(space, setting); });
   for (const Timed& timed : timed_choices(space)) {

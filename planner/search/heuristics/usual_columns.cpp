@@ -4,6 +4,7 @@
 
 #include "planner/layouts/layouts.hpp"
 #include "planner/space/setting_kinds.hpp"
+#include "profiles/abandonment.hpp"
 
 namespace stagecraft {
 
@@ -97,7 +98,7 @@ std::vector<Candidate> usual_columns(const Space& space, const std::stop_token& 
                                      std::optional<Duration> worth) {
   std::vector<Choice> best;
   const auto stops = [&] {
-    return stop.stop_requested() && std::ranges::any_of(best, &Choice::fits);
+    return stop.stop_requested() && (is_abandoned() || std::ranges::any_of(best, &Choice::fits));
   };
   for_each_usual(space, [&](const Setting& setting) {
     if (stops()) return false;
