@@ -107,6 +107,22 @@ std::vector<Launcher> launchers() {
 
 }  // namespace
 
+TEST_CASE("an mpirun that ends well without its ranks is no run that ended well") {
+  if (launchers().back().transport != "mpi") SKIP("no mpirun here");
+  const Fixture fixture("mpirun-without-ranks");
+  const std::filesystem::path stand_in = fixture.folder.path() / "mpirun";
+  std::ofstream(stand_in) << "#!/bin/sh\nexit 0\n";
+  std::filesystem::permissions(stand_in, std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", concat(fixture.folder.path().string(), ":", path).c_str(), 1);
+  ProgramRun run(fixture.folder.path(), words_of(fixture, {"mpi", {}}, 2));
+  ::setenv("PATH", path.c_str(), 1);
+  CHECK(run.wait() == 5);
+  INFO(run.errors());
+  CHECK(run.errors().find("mpirun ended with 0, but its ranks have never met") !=
+        std::string::npos);
+}
+
 TEST_CASE("whoever kills a launcher or mpirun leaves no rank behind", "[seconds]") {
   const Fixture fixture("left-behind");
   for (const Launcher& launcher : launchers()) {

@@ -257,7 +257,14 @@ int start_by_mpirun(const ProcessOptions& options, const TransportMaker& transpo
         concat(options.verb, ": mpirun ", mpirun_killed, "; its processes have ended"));
   }
   remarks.show_errors();
-  if (code == 0 || remarks.ranks_spoke() || remarks.told_interrupt()) return code;
+  // Nothing has ended well that rank 0 did not say so of: mpirun may lose its ranks and end with 0.
+  if (code == 0 && remarks.ranks_spoke()) return exit_code(ErrorKind::execution);
+  if (code == 0 && !remarks.told_interrupt()) {
+    throw ChildKilled(concat(
+        options.verb, ": mpirun ended with 0, but ",
+        has_begun ? "rank 0 has not said that the run has ended" : "its ranks have never met"));
+  }
+  if (remarks.ranks_spoke() || remarks.told_interrupt()) return code;
   std::string said = remarks.remarks();
   if (!gives_reason(said)) {
     throw ChildKilled(concat(options.verb, ": mpirun ended with ", code,
