@@ -223,7 +223,7 @@ namespace {
 
 Duration from_scaled(double value, long double nanoseconds, std::string_view unit) {
   if (!std::isfinite(value)) {
-    fail("a time is too large to be counted: a rate is too close to zero, or an amount too large");
+    fail("a time is not finite: a rate is too close to zero, or an amount too large");
   }
   if (value < 0) fail("a time cannot be negative, found ", value, unit);
   const long double result = std::round(static_cast<long double>(value) * nanoseconds);
