@@ -635,6 +635,14 @@ std::string device_kind_in(std::string_view line) {
   return found;
 }
 
+std::string generation_of_device_kind(std::string_view kind) {
+  for (const auto& [name, kinds] : generations) {
+    const std::vector<std::string> all = split(kinds, ' ');
+    if (std::ranges::count(all, kind) > 0) return std::string(name);
+  }
+  return {};
+}
+
 std::vector<std::string> device_kinds_of_generation(std::string_view generation) {
   for (const auto& [name, kinds] : generations) {
     if (name == generation) return split(kinds, ' ');

@@ -51,5 +51,7 @@ std::string device_kind_in(std::string_view line);
 /// Kinds of a compute capability in tenths (90 of 9.0) or of an instruction set ("gfx942"), the
 /// most frequent one first; empty if none is built in.
 std::vector<std::string> device_kinds_of_generation(std::string_view generation);
+/// The generation of a built-in kind; empty if it is not known.
+std::string generation_of_device_kind(std::string_view kind);
 
 }  // namespace stagecraft

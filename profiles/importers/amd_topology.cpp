@@ -16,6 +16,7 @@
 #include <charconv>
 #include <optional>
 
+#include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -152,6 +153,12 @@ bool is_amd_topology(const std::vector<PlainLine>& lines) {
 
 Machine read_amd_topology(const std::vector<PlainLine>& lines, const std::string& file,
                           const std::string& device) {
+  const std::string generation = generation_of_device_kind(device);
+  if (!generation.empty() && !generation.starts_with("gfx")) {
+    throw Error(ErrorKind::input,
+                concat("the table is of AMD's devices, and ", device, " is none of them"),
+                SourcePlace{file, 0, 0}, {"--device mi300x or another of them says it"});
+  }
   return AmdTopology(lines, file).machine(device);
 }
 

@@ -185,7 +185,8 @@ class Topology {
 
   Machine machine(std::string device) const {
     std::vector<std::string> notes;
-    if (device.empty()) device = guessed_kind(notes);
+    const bool is_named = !device.empty();
+    if (!is_named) device = guessed_kind(notes);
     const std::size_t count = devices_.size();
     Machine machine{.name = file_, .device = device, .pcie = pcie()};
     machine.links_unknown = is_input_;
@@ -204,6 +205,7 @@ class Topology {
     }
     add_switch_links(machine);
     check_kind(machine);
+    if (is_named) require_generation(device);
     for (const Leaf& leaf : ports_) {
       NetworkPort port{
           .name = text(*leaf.element, is_input_ ? "busid" : "name"), .speed = {}, .to_devices = {}};
@@ -270,6 +272,38 @@ class Topology {
     return found;
   }
 
+  struct Generation {
+    std::string name, what;
+  };
+  /// Older files of RCCL number instruction sets: 908 is gfx908, 910 gfx90a.
+  Generation generation_of(const Element& gpu) const {
+    const auto set = gpu.attributes.find("gcn");
+    if (set == gpu.attributes.end()) {
+      const std::string capability = std::to_string(number(gpu, "sm"));
+      return {capability, "compute capability " + capability};
+    }
+    std::string name = set->second.substr(0, set->second.find(':'));
+    if (!name.starts_with("gfx")) name = name == "910" ? "gfx90a" : "gfx" + name;
+    return {name, "instruction set " + set->second};
+  }
+
+  /// A kind that the command line names is not of another generation than the file's devices.
+  void require_generation(const std::string& device) const {
+    for (const Leaf& leaf : devices_) {
+      const Element& gpu = *leaf.element;
+      if (!gpu.attributes.contains("gcn") && !gpu.attributes.contains("sm")) continue;
+      const auto [generation, what] = generation_of(gpu);
+      const std::string own = generation_of_device_kind(device);
+      if (own.empty() || own == generation || own == "gfx" + generation) continue;
+      const std::vector<std::string> kinds = device_kinds_of_generation(generation);
+      throw Error(ErrorKind::input,
+                  concat("the file's devices have ", what, ", ", device, " has ", own),
+                  SourcePlace{file_, gpu.line, 1},
+                  {kinds.empty() ? "no built-in device kind is of that generation"
+                                 : concat("--device ", kinds.front(), " is of that generation")});
+    }
+  }
+
   /// By compute capability or instruction set; what it may be besides is said.
   std::string guessed_kind(std::vector<std::string>& notes) const {
     const Element& gpu = *devices_.front().element;
@@ -279,11 +313,7 @@ class Topology {
                   "these are",
                   SourcePlace{file_, gpu.line, 1}, {"--device a100-80gb says it"});
     }
-    const auto set = gpu.attributes.find("gcn");
-    const bool of_amd = set != gpu.attributes.end();
-    const std::string generation = of_amd ? set->second : std::to_string(number(gpu, "sm"));
-    const std::string what =
-        concat(of_amd ? "instruction set " : "compute capability ", generation);
+    const auto [generation, what] = generation_of(gpu);
     const std::vector<std::string> kinds = device_kinds_of_generation(generation);
     if (kinds.empty()) {
       throw Error(ErrorKind::input, concat("no built-in device kind is of ", what),

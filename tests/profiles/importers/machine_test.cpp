@@ -293,6 +293,8 @@ TEST_CASE("AMD's tools tell xGMI and PCIe") {
   CHECK(cluster_of(slots).levels[0].link.point_to_point == parse_bandwidth("48GB/s"));
   CHECK_THAT(message_of([&] { import_topo(rocm_smi("UNKNOWN"), "t.txt", "mi300x"); }),
              ContainsSubstring("t.txt:8:") && ContainsSubstring("found \"UNKNOWN\""));
+  CHECK_THAT(message_of([&] { import_topo(rocm_smi("XGMI"), "t.txt", "a100"); }),
+             ContainsSubstring("the table is of AMD's devices, and a100 is none of them"));
   const auto amd_smi = [](const std::string& title, const std::string& self,
                           const std::string& other) {
     const std::string a = "0000:0c:00.0", b = "0000:22:00.0";
@@ -397,6 +399,18 @@ TEST_CASE("xGMI of a dump joins devices of AMD, a cloud's input has devices by t
              ContainsSubstring("<xgmi> joins devices of AMD: h100 has none"));
   CHECK_THAT(message_of([&] { import_nccl_topology(two_in_xml, "t.xml", "mi300x"); }),
              ContainsSubstring("<nvlink> joins devices of NVIDIA: mi300x has none"));
+  CHECK_THAT(message_of([&] { import_nccl_topology(two_in_xml, "t.xml", "h100"); }),
+             ContainsSubstring("t.xml:6:1: the file's devices have compute capability 80, h100 has "
+                               "90"));
+  const auto of_set = [&](const std::string& set, const std::string& device) {
+    return import_nccl_topology(with(with(amd, "gfx942", set), "gfx942", set), "t.xml", device)
+        .device;
+  };
+  // Older files have numbers: 910 is gfx90a.
+  CHECK(of_set("910", "") == "mi250x");
+  CHECK(of_set("gfx942:sramecc+:xnack-", "mi325x") == "mi325x");
+  CHECK_THAT(message_of([&] { of_set("908", "mi300x"); }),
+             ContainsSubstring("instruction set 908, mi300x has gfx942"));
   std::string functions;
   for (const std::string bus : {"1", "2"}) {
     functions += "<pci busid=\"000" + bus +
