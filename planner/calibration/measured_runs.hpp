@@ -54,8 +54,14 @@ std::vector<MeasuredRun> read_megatron_log(std::string_view content, const std::
 bool is_torchtitan_log(std::string_view content);
 std::vector<MeasuredRun> read_torchtitan_log(std::string_view content, const std::string& file,
                                              const RunFileOptions& options);
+bool is_mlperf_log(std::string_view content);
+std::vector<MeasuredRun> read_mlperf_log(std::string_view content, const std::string& file,
+                                         const RunFileOptions& options);
 
 inline constexpr std::array run_formats{
+    RunFormat{
+        "mlperf-log", is_mlperf_log, read_mlperf_log,
+        "a log of MLPerf Training: lines that begin with \":::MLLOG\", and its configuration"},
     RunFormat{"megatron-log", is_megatron_log, read_megatron_log,
               "a log of Megatron-LM: its arguments, and lines with \"elapsed time per iteration\""},
     RunFormat{"torchtitan-log", is_torchtitan_log, read_torchtitan_log,

@@ -103,7 +103,10 @@ Transformer transformer_of(const MegatronArguments& arguments) {
 /// up from latents are taken as kept.
 Recomputed recompute_of(const MegatronArguments& arguments) {
   const std::string word = arguments.word("recompute-granularity");
-  if (word == "full") return Recomputed::full;
+  // Before recomputation was called so.
+  const bool before =
+      arguments.flag("checkpoint-activations") || arguments.flag("activations-checkpoint-method");
+  if (word == "full" || (word.empty() && before)) return Recomputed::full;
   if (word != "selective") return Recomputed::none;
   const std::string modules = arguments.word("recompute-modules");
   const bool core = modules.empty() || modules.find("core_attn") != std::string::npos;

@@ -300,6 +300,92 @@ TEST_CASE("logs that cannot be predicted say why, and broken ones are refused") 
              ContainsSubstring("no step with a time"));
 }
 
+TEST_CASE("full recomputation has older names in logs") {
+  const auto recompute = [](const std::string& name, const std::string& value) {
+    std::string text = megatron_log();
+    text.insert(text.find("[default0]:  fp16"), dumped(name, value));
+    return runs_of(text, {.device = "h100"})[0].recipe.work.recompute;
+  };
+  CHECK(recompute("checkpoint_activations", "True") == Recomputed::full);
+  CHECK(recompute("checkpoint_activations", "False") == Recomputed::none);
+  CHECK(recompute("activations_checkpoint_method", "uniform") == Recomputed::full);
+  CHECK(recompute("activations_checkpoint_method", "None") == Recomputed::none);
+}
+
+namespace {
+
+std::string mlperf_event(const std::string& key, const std::string& value,
+                         const std::string& more = "", std::int64_t milliseconds = 0) {
+  return concat("0: :::MLLOG {\"namespace\": \"\", \"time_ms\": ", milliseconds, ", \"key\": \"",
+                key, "\", \"value\": ", value, ", \"metadata\": {\"lineno\": 5", more, "}}\n");
+}
+
+std::string mlperf_log(const std::string& configuration, const std::string& steps) {
+  return configuration + mlperf_event("submission_benchmark", "\"llama31_8b\"") +
+         mlperf_event("submission_platform", "\"2xNVIDIA GB200\"") +
+         mlperf_event("global_batch_size", "16") + mlperf_event("max_sequence_length", "8192") +
+         steps;
+}
+
+/// The same in NeMo's words and in variables.
+const std::string nemo_configuration =
+    "0:  **************** Experiment configuration ****************\n"
+    "0:     model:\n0:       micro_batch_size: 1\n0:       tensor_model_parallel_size: 2\n"
+    "0:       pipeline_model_parallel_size: 2\n"
+    "0:       virtual_pipeline_model_parallel_size: null\n0:       fp8: true\n"
+    "0:       sequence_parallel: true\n0:     trainer:\n0:       devices: 4\n"
+    "0:       num_nodes: 2\n";
+const std::string mlperf_variables =
+    "export MICRO_BATCH_SIZE=1\nexport TENSOR_MODEL_PARALLEL=${TP:-2}\n"
+    "export PIPELINE_MODEL_PARALLEL=\"2\"  # stages\nexport INTERLEAVED_PIPELINE=null\n"
+    "+ export FP8=True\nexport DGXNNODES=2\nexport DGXNGPU=4\n";
+
+}  // namespace
+
+TEST_CASE("MLPerf's events and a configuration become a run") {
+  std::string steps;
+  for (const std::string seconds : {"9.5", "0.4", "0.4", "0.5"})
+    steps += mlperf_event("tracked_stats", "{\"train_step_time\": " + seconds + "}");
+  const MeasuredRun run = runs_of(mlperf_log(nemo_configuration, steps)).front();
+  CHECK(run.left_out.empty());
+  CHECK(run.label == "llama3-8b, 8 devices: t2 p2 d2 b1, batch 16");
+  CHECK(run.seconds == Approx(0.4));
+  CHECK(run.recipe.device == "gb200");
+  CHECK(run.recipe.microbatches == 8);
+  CHECK(run.recipe.work.precision == Precision::float8);
+  CHECK(run.recipe.work.sequence_parallel);
+  CHECK(run.recipe.sharded_optimizer);
+  CHECK(runs_of(mlperf_log(mlperf_variables, steps)).front().recipe == run.recipe);
+  // Two blocks of 64 samples, the second one in 3.2 s; events between are not the steps'.
+  const auto block = [](const std::string& key, int at, int samples) {
+    return mlperf_event(key, "null", concat(", \"samples_count\": ", samples), at);
+  };
+  const std::string blocks = block("block_start", 1000, 0) + block("block_stop", 9000, 0) +
+                             block("eval_start", 9100, 64) + block("block_start", 12000, 64) +
+                             block("block_stop", 15200, 128);
+  CHECK(runs_of(mlperf_log(mlperf_variables, blocks)).front().seconds == Approx(0.8));
+}
+
+TEST_CASE("MLPerf's logs say what they lack, and what cannot be predicted") {
+  const std::string step = mlperf_event("tracked_stats", "{\"train_step_time\": 0.4}");
+  CHECK_THAT(message_of([&] { runs_of(mlperf_log("", step)); }),
+             ContainsSubstring("do not say tensor-model-parallel-size"));
+  const std::string whole = mlperf_log(mlperf_variables, step);
+  CHECK_THAT(complaint_of(whole, "llama31_8b", "resnet"), ContainsSubstring("not resnet"));
+  CHECK_THAT(complaint_of(whole, "DGXNNODES=2", "DGXNNODES=3"),
+             ContainsSubstring("cannot have run: 12 devices, batch 16"));
+  CHECK_THAT(complaint_of(whole, "\"value\": 16", "\"value\": -1"),
+             ContainsSubstring("global_batch_size: expected a number"));
+  CHECK_THAT(complaint_of(whole, "train_step_time", "throughput"),
+             ContainsSubstring("no step with a time"));
+  const auto reason = [&](std::string text, const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+    return runs_of(text).front().left_out;
+  };
+  CHECK(reason(whole, "FP8=True", "FP4=True") == "how fast devices compute in FP4 is not known");
+  CHECK(reason(whole, "llama31_8b", "llama2_70b_lora") == "only its adapters (LoRA) are trained");
+}
+
 TEST_CASE("torchtitan's log becomes a run: tokens per second and device are a step") {
   const auto runs = runs_of(titan_log(
       "Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=8, cp=1, tp=1, ep=1"));
