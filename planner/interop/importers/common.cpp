@@ -57,9 +57,14 @@ Degrees degrees_of(std::string_view system, int devices, int pipeline, int tenso
   }
   const std::string contexts =
       context > 1 ? concat(" x ", context, " context-parallel") : std::string();
-  fail(system, " needs a multiple of ", model, " devices for ", pipeline, " pipeline ranks of ",
-       tensor, " tensor-parallel", contexts, tensor * context == 1 ? " peer" : " peers", ", not ",
-       devices);
+  fail_with_help(
+      ErrorKind::input,
+      concat(system, " needs a multiple of ", model, " devices for ", pipeline,
+             pipeline == 1 ? " pipeline rank of " : " pipeline ranks of ", tensor,
+             " tensor-parallel", contexts, tensor * context == 1 ? " peer" : " peers", ", not ",
+             devices),
+      {concat("--cluster with so many devices, or, where the file counts them by a variable that "
+              "only the cluster knows, --set NAME=VALUE")});
 }
 
 std::vector<int> ranks_of(const Degrees& degrees, int pipeline_device) {

@@ -36,7 +36,7 @@ constexpr std::array not_modelled_flags{
     "delay-wgrad-compute tp-comm-* async-tensor-model-parallel-allreduce "
     "no-async-tensor-model-parallel-allreduce cp-comm-type use-ring-exchange-p2p "
     "no-ring-exchange-p2p context-parallel-algo ulysses-degree* sequence-parallel-size "
-    "high-priority-stream-groups deepspeed-* zero-* no-pipeline-parallel pp-partition-method "
+    "high-priority-stream-groups deepspeed-* zero-* pp-partition-method "
     "bf16-reduce* reduce-grad-dtype grad-comm-* ub-tp-comm-overlap ",
     // Experts.
     " moe-token-dispatcher-type moe-enable-deepep moe-flex-dispatcher-backend "

@@ -167,7 +167,11 @@ void set_batch(Plan& plan, const PlanQuestion& question, const MegatronFlags& fl
     if (microbatch) fail_usage("the file has --micro-batch-size already; leave --microbatch away");
     microbatch = *flags.microbatch * replicas;
   }
-  if (!microbatch) fail("--micro-batch-size is missing");
+  if (!microbatch) {
+    fail_with_help(ErrorKind::input, "--micro-batch-size is missing",
+                   {concat("--microbatch N says it: samples of all ", replicas,
+                           replicas == 1 ? " replica" : " replicas", " together")});
+  }
   std::optional<std::int64_t> global =
       said_once(flags.global_batch, "--global-batch-size", options.batch, "--batch");
   if (!global) global = *microbatch * flags.accumulation.value_or(1);  // as Megatron-LM does
@@ -204,6 +208,7 @@ std::optional<Sharding> sharding_of(const MegatronFlags& flags) {
     require_alone(flags);
     return Sharding::zero3;
   }
+  if (flags.zero_stage > 1) return flags.zero_stage == 2 ? Sharding::zero2 : Sharding::zero3;
   if (!flags.fully_sharded) return own;
   if (flags.shards.empty()) return Sharding::zero3;
   std::vector<std::string> known;
@@ -228,8 +233,10 @@ int expert_nodes_of(const MegatronFlags& flags, const Cluster& cluster) {
 
 /// Without peers Megatron-LM turns sequence parallelism off; experts are cut as all else unless it
 /// says otherwise.
-Parallelism parallelism_of(const MegatronFlags& flags, const Cluster& cluster) {
-  const bool own = flags.expert_tensor > 0 && flags.expert_tensor != flags.tensor;
+Parallelism parallelism_of(const MegatronFlags& flags, const Cluster& cluster, const Model& model) {
+  const bool has_experts = model.transformer && model.transformer->experts;
+  const bool own =
+      flags.expert_tensor > (has_experts ? 0 : 1) && flags.expert_tensor != flags.tensor;
   return {.sequence = flags.sequence_parallel && flags.tensor > 1,
           .context = flags.context,
           .expert = flags.expert,
@@ -368,7 +375,7 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
                         .unknown = std::move(launch.unknown),
                         .others = std::move(launch.others)};
   for (std::string& note : shape_notes(flags, model)) imported.notes.push_back(std::move(note));
-  imported.plan.parallelism = parallelism_of(flags, question.cluster);
+  imported.plan.parallelism = parallelism_of(flags, question.cluster, model);
   const std::vector<MegatronStage> stages = megatron_stages(flags, layers_of(flags, model));
   const Degrees degrees = degrees_of("Megatron-LM", ranks_in(flags, question.cluster),
                                      flags.pipeline, flags.tensor, flags.context);

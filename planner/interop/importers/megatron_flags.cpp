@@ -138,7 +138,10 @@ constexpr std::array known_flags{
                 if (f.recompute.empty()) f.recompute = "full";
               }},
     KnownFlag{"activations-checkpoint-num-layers",
-              [](Flags& f, const Word& w) { f.recompute_layers = count_of(w); }},
+              [](Flags& f, const Word& w) {
+                const std::int64_t layers = number_of(w, 0);
+                if (layers > 0) f.recompute_layers = static_cast<int>(layers);
+              }},
     KnownFlag{"recompute-num-layers",
               [](Flags& f, const Word& w) { f.recompute_layers = count_of(w); }},
     KnownFlag{"use-distributed-optimizer",
@@ -206,10 +209,16 @@ constexpr std::array known_flags{
     KnownFlag{"zero-stage",
               [](Flags& f, const Word& w) {
                 const std::int64_t stage = number_of(w, 0);
-                if (stage > 1)
-                  fail_at(w, concat("DeepSpeed refuses ZeRO-", stage, " with pipelines"));
-                f.shards_optimizer = stage == 1;
+                if (stage > 3)
+                  fail_at(w, concat("expected a stage of ZeRO, 0 to 3, found ", stage));
+                f.zero_stage = static_cast<int>(stage);
               }},
+    KnownFlag{"no-pipeline-parallel",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.no_pipeline = true;
+              },
+              true},
     KnownFlag{"num-seq-splits", [](Flags& f, const Word& w) { f.sequence_chunks = count_of(w); }},
     KnownFlag{"enable-zero-bubble",
               [](Flags& f, const Word& w) {
@@ -249,6 +258,7 @@ constexpr std::array refused_flags{
     RefusedFlag{"hierarchical-context-parallel-sizes", "context parallelism in several levels"},
     RefusedFlag{"pipeline-model-parallel-split-rank", "encoders beside decoders"},
     RefusedFlag{"encoder-pipeline-model-parallel-size", "encoders beside decoders"},
+    RefusedFlag{"decoder-num-layers", "encoders beside decoders"},
 };
 
 /// Switches that change what a plan is about.

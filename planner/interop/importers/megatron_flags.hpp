@@ -48,6 +48,8 @@ struct MegatronFlags {
   bool shards_optimizer = false;
   bool fully_sharded = false;  ///< its own FSDP
   bool torch_shards = false;   ///< torch's FSDP
+  int zero_stage = 0;          ///< DeepSpeed's, 1 being `shards_optimizer` as well
+  bool no_pipeline = false;    ///< DeepSpeed trains without its pipelines
   bool overlaps_gradients = false;
   std::optional<std::int64_t> bucket_parameters;  ///< --ddp-bucket-size
   std::string shards;     ///< --data-parallel-sharding-strategy; empty: not said

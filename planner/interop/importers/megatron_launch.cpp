@@ -36,6 +36,9 @@ constexpr std::array renamed_flags{
     Renamed{Dialect::megatron, "", "vp", "num-virtual-stages-per-pipeline-rank"},
     Renamed{Dialect::megatron, "", "mbs", "micro-batch-size"},
     Renamed{Dialect::megatron, "", "gbs", "global-batch-size"},
+    // Of Megatron-DeepSpeed.
+    Renamed{Dialect::megatron, "", "ds-sequence-parallel-size", "context-parallel-size"},
+    Renamed{Dialect::megatron, "", "moe-expert-parallel-size", "expert-model-parallel-size"},
     Renamed{Dialect::nemo, "trainer", "devices", "nproc-per-node"},
     Renamed{Dialect::nemo, "trainer", "num-nodes", "nnodes"},
     Renamed{Dialect::nemo, "", "encoder-seq-length", "seq-length"},
@@ -98,6 +101,11 @@ struct ParsedLaunch {
   std::optional<std::int64_t> samples_per_prompt, prompts, steps_per_rollout;
   std::optional<int> tasks_per_node, gpus_per_node;
   std::set<std::string> other_models;
+  std::optional<std::int64_t> encoder_sequence, decoder_sequence;
+  std::optional<FlagWord> zero_stage;
+  bool deepspeed = false;
+  bool recomputes_nothing = false;  ///< the granularity is null
+  bool fp8_is_off = false;
   int plan_flags = 0;
   int flags = 0;
   SourcePlace place;
@@ -264,8 +272,38 @@ class LaunchParser {
     return number.microbatch;
   }
 
+  /// Its members are switched by one: `fp8: false` beside `fp8_hybrid: true` is no FP8.
+  bool take_fp8(const FlagWord& word) {
+    if (word.name != "fp8") return false;
+    const std::string value = word.value.value_or("");
+    parsed_.fp8_is_off = value == "false" || value == "False";
+    if (value == "hybrid" || value == "e4m3") {
+      flags().fp8 = value;
+    } else if (value.empty() || value == "True") {
+      if (flags().fp8.empty()) flags().fp8 = "hybrid";
+    } else if (!parsed_.fp8_is_off) {
+      return false;
+    }
+    understood(word);
+    return true;
+  }
+
+  /// Lengths of encoders and decoders: which is the model's, all flags together say.
+  bool take_length(const FlagWord& word) {
+    auto* const place = word.name == "encoder-seq-length"   ? &parsed_.encoder_sequence
+                        : word.name == "decoder-seq-length" ? &parsed_.decoder_sequence
+                                                            : nullptr;
+    if (place == nullptr) return false;
+    *place = number_in(word);
+    if (!*place) return false;
+    understood(word);
+    return true;
+  }
+
   bool take_own_flag(const FlagWord& word) {
-    if (take_precision(word)) return true;
+    if (take_precision(word) || take_fp8(word) || take_length(word)) return true;
+    if (word.name == "deepspeed") parsed_.deepspeed = word.value != "false";
+    if (word.name == "zero-stage" && word.missing.empty()) parsed_.zero_stage = word;
     if (parsed_.dialect == Dialect::slime) {
       auto* const place = word.name == "rollout-batch-size"      ? &parsed_.prompts
                           : word.name == "n-samples-per-prompt"  ? &parsed_.samples_per_prompt
@@ -302,10 +340,8 @@ class LaunchParser {
       const Json json = Json::parse(found->second, word.place.file);
       if (json.contains("zero_optimization") && json["zero_optimization"].contains("stage")) {
         const std::int64_t stage = json["zero_optimization"]["stage"].integer(0, 3);
-        if (stage > 1 && flags().pipeline > 1)
-          throw Error(ErrorKind::input, concat("DeepSpeed refuses ZeRO-", stage, " with pipelines"),
-                      word.place);
-        if (stage > 0) flags().shards_optimizer = true;
+        flags().zero_stage = static_cast<int>(stage);
+        parsed_.zero_stage = word;
       }
     } catch (const Error& error) {
       if (error.place() == word.place) throw;
@@ -338,7 +374,15 @@ class LaunchParser {
     return is_section_without_bearing(word.section) && std::ranges::count(anywhere, word.name) == 0;
   }
 
+  /// That there is none says something of a switch, and nothing of the rest.
+  void take_null(const FlagWord& word) {
+    const bool is_granularity =
+        word.name == "activations-checkpoint-granularity" || word.name == "recompute-granularity";
+    if (is_granularity && !is_other_model(word.section)) parsed_.recomputes_nothing = true;
+  }
+
   void take(const FlagWord& original) {
+    if (original.is_null) return take_null(original);
     ++parsed_.flags;
     const FlagWord word = in_megatron(original);
     if (take_own_flag(word)) {
@@ -414,7 +458,9 @@ class LaunchParser {
         parsed_.missing.emplace_back(one, "--" + word.name);
       return;
     }
-    if (flag.value == "none" && flag.name == "recompute-granularity") {
+    if (flag.value == "none" && (flag.name == "recompute-granularity" ||
+                                 flag.name == "activations-checkpoint-granularity")) {
+      parsed_.recomputes_nothing = true;
       understood(original);
       return;
     }
@@ -437,8 +483,62 @@ class LaunchParser {
 
   // --- What programs set by themselves ---
 
+  /// A language model behind an encoder of images has the decoder's length, `--seq-length` being
+  /// the encoder's; `--encoder-seq-length` alone is the other word for it.
+  void settle_sequence() {
+    MegatronFlags& f = flags();
+    if (parsed_.decoder_sequence) {
+      if (f.sequence && f.sequence != parsed_.decoder_sequence) {
+        parsed_.launch.notes.push_back(
+            concat("the language model's sequence is --decoder-seq-length ",
+                   *parsed_.decoder_sequence, "; --seq-length ", *f.sequence, " is the encoder's"));
+      }
+      f.sequence = parsed_.decoder_sequence;
+    } else if (!f.sequence) {
+      f.sequence = parsed_.encoder_sequence;
+    }
+  }
+
+  /// DeepSpeed's pipelines take ZeRO-1 at most; its optimizer for bf16 shards states in any case
+  /// (deepspeed/runtime/bf16_optimizer.py).
+  void settle_zero() {
+    MegatronFlags& f = flags();
+    if (f.zero_stage > 1 && !f.no_pipeline) {
+      const std::string complaint =
+          concat("DeepSpeed refuses ZeRO-", f.zero_stage, " with pipelines");
+      throw Error(ErrorKind::input, concat("--zero-stage: ", complaint), parsed_.zero_stage->place,
+                  {"--no-pipeline-parallel trains without them"});
+    }
+    if (f.zero_stage == 1) f.shards_optimizer = true;
+    const bool is_deepspeed = parsed_.deepspeed || parsed_.zero_stage;
+    if (is_deepspeed && f.bf16 && f.zero_stage == 0 && !f.shards_optimizer) {
+      f.shards_optimizer = true;
+      parsed_.launch.notes.emplace_back(
+          "DeepSpeed sets by itself: in bf16 its optimizer's states are divided over replicas, as "
+          "by ZeRO-1");
+    }
+  }
+
   void settle_defaults() {
     MegatronFlags& f = flags();
+    if (parsed_.fp8_is_off) f.fp8.clear();
+    if (parsed_.recomputes_nothing) {
+      f.recompute.clear();
+      f.recompute_method.clear();
+      f.recompute_layers.reset();
+    }
+    settle_sequence();
+    settle_zero();
+    if (std::ranges::any_of(parsed_.launch.understood,
+                            [](const ReadText& text) {
+                              return text.text.find("ds-sequence-parallel-size") !=
+                                     std::string::npos;
+                            }) &&
+        f.context > 1) {
+      parsed_.launch.notes.emplace_back(
+          "DeepSpeed's Ulysses exchanges heads among its peers; the plan's context parallelism "
+          "passes keys and values round them");
+    }
     const auto is_said = [&](std::string_view name) {
       return parsed_.said.contains(std::string(name));
     };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "profiles/text.hpp"
 
@@ -81,15 +82,16 @@ class YamlReader {
       members(node, section.empty() ? key : section + "." + key, depth + 1);
       return;
     }
-    if (node.IsNull()) return;
     FlagWord word{.name = plain_flag_name(key), .place = place_of(node.IsDefined() ? node : name)};
     word.section = section;
-    if (node.IsSequence()) {
+    if (node.IsNull()) {
+      word.value = "null";
+    } else if (node.IsSequence()) {
       word.value = flow(node, 0);
     } else {
       word.value = scalar(node, word);
     }
-    if (word.value == "null" || word.value == "~" || word.value == "None") return;
+    word.is_null = word.value == "null" || word.value == "~" || word.value == "None";
     if (word.value == "true") word.value.reset();
     words_.push_back(std::move(word));
   }
@@ -126,22 +128,103 @@ class YamlReader {
     return interpolated(text, word, 0);
   }
 
+  /// OmegaConf's interpolations, where the whole value is one: `${model.heads}` from the root, or
+  /// from where a launcher mounts the file (`${training.model.heads}`), `${.heads}` from beside it;
+  /// `${multiply:a, b}` of NeMo's launcher. What has no value here is left as it stands.
   std::string interpolated(const std::string& text, FlagWord& word, int depth) {
     if (!text.starts_with("${") || !text.ends_with('}') || depth > 10) return text;
-    const std::string path = text.substr(2, text.size() - 3);
-    const std::vector<std::string> names = split(path, '.');
-    YAML::Node node = root_;
-    std::vector<YAML::Node> seen{node};
-    for (const std::string& name : names) {
-      const bool is_plain = !name.empty() && name.find_first_of(":,${}") == std::string::npos;
-      if (!is_plain || !seen.back().IsMap() || !seen.back()[name]) {
-        word.missing.push_back({.name = text, .expression = text, .place = word.place});
-        return text;
-      }
-      seen.push_back(seen.back()[name]);
+    const std::string inside = text.substr(2, text.size() - 3);
+    const std::size_t colon = inside.find(':');
+    const bool is_plain = inside.find_first_of(",${}") == std::string::npos;
+    std::optional<std::string> found;
+    if (colon != std::string::npos) {
+      found = resolved(inside.substr(0, colon), inside.substr(colon + 1), word, depth);
+    } else if (is_plain) {
+      found = looked_up(inside, word.section);
     }
-    if (!seen.back().IsScalar()) return text;
-    return interpolated(seen.back().Scalar(), word, depth + 1);
+    if (found) return interpolated(*found, word, depth + 1);
+    if (word.missing.empty())
+      word.missing.push_back({.name = text, .expression = text, .place = word.place});
+    return text;
+  }
+
+  /// The scalar at a path of keys; nothing if there is none.
+  std::optional<std::string> looked_up(const std::string& path, const std::string& section) const {
+    if (path.starts_with('.')) {
+      // One dot is the mapping that the value stands in, each more the one around that.
+      const std::size_t dots = path.find_first_not_of('.');
+      if (dots == std::string::npos) return {};
+      std::vector<std::string> names = split(section, '.');
+      if (section.empty()) names.clear();
+      if (names.size() + 1 < dots) return {};
+      names.resize(names.size() + 1 - dots);
+      for (const std::string& name : split(path.substr(dots), '.')) names.push_back(name);
+      return scalar_at(names);
+    }
+    std::vector<std::string> names = split(path, '.');
+    const auto found = scalar_at(names);
+    if (found || names.size() < 2) return found;
+    names.erase(names.begin());
+    return scalar_at(names);
+  }
+
+  std::optional<std::string> scalar_at(const std::vector<std::string>& names) const {
+    // Not by assignment, which would change what a node stands for; nor by a lookup that adds a
+    // key.
+    std::vector<YAML::Node> seen{root_};
+    for (const std::string& name : names) {
+      const YAML::Node& last = seen.back();
+      if (name.empty() || !last.IsMap()) return {};
+      const YAML::Node next = last[name];
+      if (!next.IsDefined()) return {};
+      seen.push_back(next);
+    }
+    if (!seen.back().IsScalar()) return {};
+    return seen.back().Scalar();
+  }
+
+  /// Of products, quotients and defaults of whole numbers.
+  std::optional<std::string> resolved(const std::string& name, const std::string& arguments,
+                                      FlagWord& word, int depth) {
+    std::vector<std::string> values;
+    std::string value;
+    int braces = 0;
+    for (const char c : arguments + ",") {
+      braces += c == '{' ? 1 : c == '}' ? -1 : 0;
+      if (c != ',' || braces != 0) {
+        if (c != ' ' || !value.empty()) value += c;
+        continue;
+      }
+      values.push_back(interpolated(value, word, depth + 1));
+      value.clear();
+    }
+    if (name == "oc.decode" && values.size() == 1) return values[0];
+    if (name == "oc.env") {
+      if (values.size() == 2) return values[1];
+      return {};
+    }
+    std::int64_t result = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::string& text = values[i];
+      if (text.empty() || text.size() > 9 ||
+          text.find_first_not_of("0123456789") != std::string::npos)
+        return {};
+      const std::int64_t number = std::stoll(text);
+      if (i == 0) {
+        result = number;
+      } else if (name == "multiply" && number < 1'000'000'000 && result < 1'000'000'000) {
+        result *= number;
+      } else if (name == "add") {
+        result += number;
+      } else if ((name == "divide_ceil" || name == "ceil_div") && number > 0) {
+        result = (result + number - 1) / number;
+      } else if ((name == "divide_floor" || name == "floor_div") && number > 0) {
+        result /= number;
+      } else {
+        return {};
+      }
+    }
+    return std::to_string(result);
   }
 
   const YAML::Node root_;

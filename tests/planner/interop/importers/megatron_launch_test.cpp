@@ -268,6 +268,100 @@ TEST_CASE("recipes in YAML: anchors, merged mappings and references") {
   CHECK_THAT(message_of([&] { launch(bomb, {}, "r.yaml"); }), ContainsSubstring("unfolds to more"));
 }
 
+TEST_CASE("recipes in YAML: references look nothing into existence, and are computed with") {
+  // Four keys at the root, one of which refers to a fifth.
+  const std::string yaml =
+      "ENV_VARS:\nTEST_TYPE: regular\nLAUNCHER: torchrun\nMODEL_ARGS:\n"
+      "  --save: ${CHECKPOINT_SAVE_PATH}\n  --num-layers: 8\n  --micro-batch-size: 2\n";
+  CHECK(launch(yaml, {}, "r.yaml").flags == MegatronFlags{.layers = 8, .microbatch = 2});
+  const std::string nemo =
+      "trainer:\n  num_nodes: 4\n  devices: 8\nmodel:\n  num_layers: 8\n  encoder_seq_length: "
+      "4096\n"
+      "  micro_batch_size: ${divide_floor:${.num_layers}, 4}\n"
+      "  global_batch_size: ${multiply:${training.trainer.num_nodes}, ${trainer.devices}}\n"
+      "  tensor_model_parallel_size: ${oc.decode:${oc.env:TP,2}}\n"
+      "  data:\n    seq_length: ${training.model.encoder_seq_length}\n"
+      "    workers: ${..num_layers}\n";
+  const MegatronFlags flags = launch(nemo, {}, "r.yaml").flags;
+  CHECK(flags.microbatch == 2);
+  CHECK(flags.global_batch == 32);
+  CHECK(flags.tensor == 2);
+  CHECK(flags.sequence == 4096);
+  for (const std::string unknown : {"${model.rows}", "${.rows}", "${....rows}", "${...}", "${}",
+                                    "${power:2, 3}", "${divide_floor:4, 0}", "${oc.env:TP}"}) {
+    INFO(unknown);
+    std::string changed = nemo;
+    changed.replace(changed.find("${divide_floor:${.num_layers}, 4}"), 33, unknown);
+    CHECK_THAT(message_of([&] { launch(changed, {}, "r.yaml"); }),
+               ContainsSubstring("a variable has no value: " + unknown));
+  }
+}
+
+TEST_CASE("NeMo switches recomputation and FP8 by one member each") {
+  const auto recipe = [](const std::string& members) {
+    return launch("model:\n  num_layers: 8\n  micro_batch_size: 1\n" + members, {}, "r.yaml").flags;
+  };
+  const MegatronFlags none{.layers = 8, .microbatch = 1};
+  CHECK(recipe("  activations_checkpoint_granularity: null\n"
+               "  activations_checkpoint_method: block\n"
+               "  activations_checkpoint_num_layers: 0\n") == none);
+  CHECK(recipe("  activations_checkpoint_method: block\n  activations_checkpoint_num_layers: 2\n"
+               "  activations_checkpoint_granularity: ~\n") == none);
+  const MegatronFlags full = recipe(
+      "  activations_checkpoint_granularity: full\n  activations_checkpoint_method: block\n"
+      "  activations_checkpoint_num_layers: 2\n");
+  CHECK(full.recompute == "full");
+  CHECK(full.recompute_layers == 2);
+  CHECK(recipe("  fp8: false\n  fp8_hybrid: true\n") == none);
+  CHECK(recipe("  fp8_e4m3: true\n  fp8: False\n") == none);
+  CHECK(recipe("  fp8: true\n  fp8_e4m3: true\n").fp8 == "e4m3");
+  CHECK(recipe("  fp8: true\n").fp8 == "hybrid");
+}
+
+TEST_CASE("DeepSpeed's Megatron-LM: ZeRO, its optimizer for bf16, and degrees of its own") {
+  const std::string start = "deepspeed pretrain_gpt.py --deepspeed --micro-batch-size 1 ";
+  const MegatronLaunch bf16 = launch(start + "--zero-stage 0 --bf16");
+  CHECK(bf16.flags.shards_optimizer);
+  CHECK(notes_mention(bf16, "in bf16 its optimizer's states are divided over replicas"));
+  CHECK_FALSE(launch(start + "--zero-stage 0 --fp16").flags.shards_optimizer);
+  CHECK(launch(start + "--zero-stage 1 --fp16").flags.shards_optimizer);
+  CHECK_THAT(complaint(start + "--zero-stage 2"),
+             ContainsSubstring("DeepSpeed refuses ZeRO-2 with pipelines"));
+  CHECK_THAT(complaint(start + "--zero-stage 4"), ContainsSubstring("0 to 3, found 4"));
+  const std::string plain = "--micro-batch-size 1 --num-layers 8 --deepspeed --bf16 ";
+  const auto sharding = [&](const std::string& more) {
+    return imported("megatron", "pretrain_gpt.py " + plain + more, question_of(8, "2xh100"))
+        .optimizer.sharding;
+  };
+  CHECK(sharding("--zero-stage 3 --no-pipeline-parallel") == Sharding::zero3);
+  CHECK(sharding("--no-pipeline-parallel --zero-stage 2") == Sharding::zero2);
+  const MegatronLaunch ulysses =
+      launch(start + "--ds-sequence-parallel-size 4 --moe-expert-parallel-size 2");
+  CHECK(ulysses.flags.context == 4);
+  CHECK(ulysses.flags.expert == 2);
+  CHECK(notes_mention(ulysses, "Ulysses"));
+}
+
+TEST_CASE("the sequence is the language model's, and encoder-decoders are refused") {
+  const std::string start = "pretrain.py --micro-batch-size 1 ";
+  const MegatronLaunch images =
+      launch(start + "--seq-length 256 --decoder-seq-length 4096 --img-h 224");
+  CHECK(images.flags.sequence == 4096);
+  CHECK(notes_mention(images, "--seq-length 256 is the encoder's"));
+  CHECK(launch(start + "--encoder-seq-length 512").flags.sequence == 512);
+  CHECK(launch(start + "--encoder-seq-length 512 --seq-length 1024").flags.sequence == 1024);
+  CHECK_THAT(complaint(start + "--encoder-num-layers 12 --decoder-num-layers 12"),
+             ContainsSubstring("plans have no encoders beside decoders"));
+  const auto degree = [&](const std::string& value) {
+    return imported("megatron",
+                    start + "--num-layers 8 --bf16 --expert-tensor-parallel-size " + value,
+                    question_of(8, "2xh100"))
+        .parallelism;
+  };
+  CHECK(degree("1") == Parallelism{});
+  CHECK_THAT(message_of([&] { degree("2"); }), ContainsSubstring("has no experts"));
+}
+
 TEST_CASE("of several starts, the one that trains is meant, and different ones are refused") {
   const std::string convert = "python convert.py --target-tensor-model-parallel-size 2 --load x\n";
   const std::string train = "torchrun pretrain_gpt.py --micro-batch-size 1 --num-layers ";
