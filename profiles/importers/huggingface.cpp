@@ -11,6 +11,7 @@
 #include "profiles/importers.hpp"
 #include "profiles/importers/families/assembly.hpp"
 #include "profiles/importers/families/families.hpp"
+#include "profiles/importers/families/wrappers.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 
@@ -85,56 +86,46 @@ void read_numbers_of_training(const Json& config, Transformer& transformer) {
   read_rotary_scaling(config, transformer);
 }
 
+constexpr std::string_view names_families = "\"stagecraft model list\" names the known families";
+
 /// The known family of a file, or of its language part.
 std::string family_of(const Json& config) {
   if (!has(config, "model_type")) {
-    config.fail(
-        concat("the key \"model_type\" is missing; known families: ", join_words(family_names())));
+    config.fail("the key \"model_type\" is missing", {std::string(names_families)});
   }
   const std::string type = config["model_type"].string();
   const std::string family = family_called(type);
   const std::vector<std::string> known = family_names();
   if (std::find(known.begin(), known.end(), family) != known.end()) return family;
-  const std::string suggestion = closest(type, known);
+  // A name alike is no invitation: "albert" is not "bert", and nobody mistypes it so.
+  const std::string alike = closest(type, known);
   config["model_type"].fail(
-      concat("the layers of \"", type, "\" models are not known; known families: ",
-             join_words(known), suggestion.empty() ? "" : "; did you mean \"" + suggestion + "\"?"),
-      {"if its layers are those of a known family, set \"model_type\" to that and give its keys: "
-       "for llama, mistral and qwen2 hidden_size, num_hidden_layers, num_attention_heads, "
-       "num_key_value_heads, intermediate_size, vocab_size; for gpt2 n_embd, n_layer, n_head, "
-       "n_positions, vocab_size"});
-}
-
-/// Of a larger model's file: where its language part stands.
-std::string_view language_part(const Json& outer) {
-  for (const std::string_view name : {"text_config", "llm_config", "language_config"}) {
-    if (has(outer, name)) return name;
-  }
-  return "";
+      concat("the layers of \"", type, "\" models are not known",
+             alike.empty() ? ""
+                           : concat("; the nearest known name, \"", alike,
+                                    "\", is another family unless \"", type, "\" is mistyped")),
+      {std::string(names_families),
+       "if all its layers are those of a known family, set \"model_type\" to that, with its keys"});
 }
 
 /// What else a larger model has, by the names of its parts: "vision_config".
-std::string left_out(const Json& outer, std::string_view part) {
+std::vector<std::string> other_parts(const Json& outer, std::string_view part) {
   std::vector<std::string> others;
   for (const std::string& name : outer.names()) {
     if (name.ends_with("_config") && name != part && name != "quantization_config" &&
         name != "generation_config" && has(outer, name))
-      others.push_back("\"" + name + "\"");
+      others.push_back(name);
   }
-  return concat("only the language part (", part, ") is counted and planned; ",
-                others.empty() ? "what sees or hears" : join_words(others),
-                " and what joins them to it are left out");
+  return others;
 }
 
-/// A word embedding serves as the head if either file or part says so.
-bool is_tied(const Json& outer, const Json& config, bool otherwise) {
-  const auto says = [](const Json& where) {
-    return has(where, "tie_word_embeddings") ? std::optional(where["tie_word_embeddings"].boolean())
-                                             : std::nullopt;
-  };
-  const auto inner = says(config), outside = says(outer);
-  if (!inner && !outside) return otherwise;
-  return inner.value_or(false) || outside.value_or(false);
+std::string left_out(const std::vector<std::string>& others, std::string_view part) {
+  std::vector<std::string> quoted;
+  for (const std::string& name : others) quoted.push_back("\"" + name + "\"");
+  return concat("only the language part (", part.empty() ? "the file's own keys" : part,
+                ") is counted and planned; ",
+                others.empty() ? "what sees or hears" : join_words(quoted),
+                " and what joins them to it are left out");
 }
 
 /// "llama-3-8b/config.json" → "llama-3-8b": the file's own name says nothing.
@@ -184,11 +175,16 @@ Profile import_huggingface(std::string_view content, const std::string& file) {
   const Json config = is_part ? outer[part] : outer;
   const std::string family = family_of(config);
   Keys keys(config, is_part);
+  const std::vector<std::string> others = other_parts(outer, part);
+  // Older files of Qwen2-VL and the like have the keys of the language part among the others.
+  const bool is_flat = !is_part && !others.empty() && family.ends_with("_text");
+  if (is_flat) keys.ignore(others);
   Blueprint blueprint = read_family(family, keys);
   note_prediction(blueprint, keys);
   keys.refuse_unread(family);
   Transformer& numbers = blueprint.numbers;
-  if (is_part) numbers.tied_head = is_tied(outer, config, numbers.tied_head);
+  if (is_part || is_flat)
+    numbers.tied_head = ties_words(outer, config, numbers.tied_head, blueprint.notes);
   if (blueprint.own_head && std::exchange(numbers.tied_head, false))
     blueprint.notes.push_back(
         "tie_word_embeddings is true, but the family's class in transformers keeps a head of its "
@@ -218,7 +214,7 @@ Profile import_huggingface(std::string_view content, const std::string& file) {
   } catch (const Error& error) {
     throw Error(error.kind(), error.message(), SourcePlace{file, 0, 0});
   }
-  if (is_part) profile.warnings.push_back(left_out(outer, part));
+  if (is_part || is_flat) profile.warnings.push_back(left_out(others, part));
   for (const std::string& note : blueprint.notes) profile.warnings.push_back(note);
   if (has(config, "quantization_config"))
     profile.warnings.push_back(

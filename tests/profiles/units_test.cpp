@@ -134,6 +134,6 @@ TEST_CASE("numbers of milliseconds and seconds become whole nanoseconds") {
   CHECK(from_seconds(0.025868) == 25868us);
   CHECK(seconds(1500ms) == 1.5);
   CHECK_THAT(message_of([] { from_seconds(-1); }), ContainsSubstring("negative"));
-  CHECK_THAT(message_of([] { from_seconds(NAN); }), ContainsSubstring("finite"));
+  CHECK_THAT(message_of([] { from_seconds(NAN); }), ContainsSubstring("too large"));
   CHECK_THAT(message_of([] { from_seconds(1e10); }), ContainsSubstring("too large"));
 }

@@ -22,8 +22,14 @@ Sizes read_sizes(Keys& keys, const Defaults& defaults) {
   sizes.hidden = keys.count("hidden_size", defaults.hidden);
   sizes.blocks = read_blocks(keys, "num_hidden_layers", defaults.blocks);
   sizes.heads = keys.count("num_attention_heads", defaults.heads);
-  sizes.key_value_heads = keys.count(
-      "num_key_value_heads", defaults.key_value_heads > 0 ? defaults.key_value_heads : sizes.heads);
+  const bool own_keys = !defaults.latent && defaults.key_value_heads > 0;
+  sizes.key_value_heads =
+      own_keys && !keys.is_null("num_key_value_heads") ? defaults.key_value_heads : sizes.heads;
+  if (defaults.latent) {
+    keys.ignore({"num_key_value_heads"});
+  } else {
+    sizes.key_value_heads = keys.count("num_key_value_heads", sizes.key_value_heads);
+  }
   sizes.inner = keys.count("intermediate_size", defaults.inner > 0 ? defaults.inner : 1);
   sizes.vocabulary = keys.count("vocab_size", defaults.vocabulary);
   sizes.positions = keys.count("max_position_embeddings", defaults.positions);
@@ -37,8 +43,8 @@ Sizes read_sizes(Keys& keys, const Defaults& defaults) {
               concat(sizes.key_value_heads, " key-value heads do not divide the ", sizes.heads,
                      " attention heads"));
   }
-  const std::int64_t width =
-      defaults.head_width > 0 ? defaults.head_width : sizes.hidden / sizes.heads;
+  const bool own_width = defaults.head_width > 0 && !keys.is_null("head_dim");
+  const std::int64_t width = own_width ? defaults.head_width : sizes.hidden / sizes.heads;
   sizes.head_width = keys.count("head_dim", std::max<std::int64_t>(width, 1));
   return sizes;
 }
@@ -107,7 +113,16 @@ std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise) {
   return static_cast<std::int64_t>(std::floor(static_cast<double>(width) * part));
 }
 
-void set_experts(Transformer& numbers, const MixtureShape& mixture) {
+void set_experts(Keys& keys, std::string_view active_names, Transformer& numbers,
+                 const MixtureShape& mixture) {
+  if (mixture.active < 1 || mixture.active > mixture.experts) {
+    const std::string unsaid =
+        keys.has(active_names)
+            ? ""
+            : concat("by default of \"", split(active_names, '|').front(), "\" ");
+    keys.fail(active_names, concat(unsaid, "a token cannot pass ", mixture.active, " of ",
+                                   mixture.experts, " experts"));
+  }
   numbers.experts = Experts{.count = mixture.experts,
                             .active = mixture.active,
                             .feed_forward = mixture.inner,

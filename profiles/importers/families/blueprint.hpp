@@ -44,9 +44,12 @@ struct Defaults {
   std::int64_t positions = 2048;
   bool tied = false;
   bool floors_width = false;  ///< heads need not divide the hidden width: the rest is left
+  bool latent = false;        ///< keys have no heads of their own: "num_key_value_heads" is unread
 };
 
-/// The numbers that nearly all families have, under the usual names.
+/// The numbers that nearly all families have, under the usual names. A null "num_key_value_heads"
+/// is as many as heads, a null "head_dim" hidden / heads, whatever the class's defaults are: so
+/// classes of the library complete themselves.
 struct Sizes {
   std::int64_t vocabulary = 0, hidden = 0, inner = 0, heads = 0, key_value_heads = 0,
                head_width = 0, positions = 0;
@@ -70,7 +73,9 @@ std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int 
 /// The part of a head's width that is turned.
 std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise = 1.0);
 
-/// Experts of the numbers, by which devices may share them.
-void set_experts(Transformer& numbers, const MixtureShape& mixture);
+/// Experts of the numbers, by which devices may share them. Throws Error (input) at the key of
+/// those that a token passes, one of `active_names`, unless they are from 1 to all experts.
+void set_experts(Keys& keys, std::string_view active_names, Transformer& numbers,
+                 const MixtureShape& mixture);
 
 }  // namespace stagecraft

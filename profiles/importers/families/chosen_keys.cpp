@@ -52,7 +52,7 @@ Blueprint read_llama4(Keys& keys) {
                             .inner = sizes.inner,
                             .shared_inner = sizes.inner};
   if (std::find(sparse.begin(), sparse.end(), true) != sparse.end())
-    set_experts(blueprint.numbers, mixing);
+    set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   const Steps dense =
       feed_forward({.hidden = sizes.hidden, .inner = keys.count("intermediate_size_mlp", 16384)});
   keys.ignore({"use_qk_norm", "attn_temperature_tuning", "floor_scale", "attn_scale",
@@ -96,7 +96,7 @@ Blueprint read_mimo_v2_flash(Keys& keys) {
                             .experts = keys.count("n_routed_experts|num_local_experts", 256),
                             .active = keys.count("num_experts_per_tok", 8),
                             .inner = keys.count("moe_intermediate_size", 2048)};
-  set_experts(blueprint.numbers, mixing);
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   const Steps dense = feed_forward({.hidden = sizes.hidden, .inner = sizes.inner});
   for (std::size_t block = 0; block < words.size(); ++block) {
     const bool slides = words[block] == "sliding_attention";
@@ -228,10 +228,14 @@ Blueprint read_deepseek_v4(Keys& keys) {
                       .experts = keys.count("n_routed_experts|num_local_experts", 256),
                       .active = keys.count("num_experts_per_tok", 6),
                       .inner = keys.count("moe_intermediate_size|intermediate_size", 2048)};
-  mixing.shared_inner = keys.natural("n_shared_experts", 1) * mixing.inner;
+  mixing.shared_inner = mixing.inner;
   mixing.shared_bias = keys.flag("mlp_bias", false);
   Blueprint blueprint = start(keys, sizes, false);
-  set_experts(blueprint.numbers, mixing);
+  if (const std::int64_t shared = keys.natural("n_shared_experts", 1); shared != 1)
+    blueprint.notes.push_back(concat("n_shared_experts is ", shared,
+                                     ", but the class in transformers builds one shared expert, "
+                                     "which is counted"));
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   const std::int64_t streams = keys.count("hc_mult", 4);
   blueprint.numbers.streams = streams;
   for (const std::string& word : words) {

@@ -386,9 +386,11 @@ Blueprint read_t5(Keys& keys) {
   const int decoders = read_blocks(keys, "num_decoder_layers", sizes.blocks);
   const std::int64_t buckets = keys.count("relative_attention_num_buckets", 32);
   const std::string projection = keys.word("feed_forward_proj", "relu");
-  const bool gated = projection.starts_with("gated-");
-  keys.ignore({"relative_attention_max_distance", "dense_act_fn", "is_gated_act",
-               "scale_decoder_outputs", "num_hidden_layers"});
+  // The class derives both words from the first, and then takes them from the file where they
+  // stand.
+  const bool gated = keys.flag("is_gated_act", projection.starts_with("gated-"));
+  keys.ignore({"relative_attention_max_distance", "dense_act_fn", "scale_decoder_outputs",
+               "num_hidden_layers"});
   Blueprint blueprint = start(keys, sizes, true);
   // The class of the library ties in any case, and scales its states where the file says not to.
   blueprint.numbers.tied_head = true;

@@ -1,15 +1,58 @@
 #include "profiles/importers/families/decoders.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "profiles/error.hpp"
+#include "profiles/text.hpp"
 
 namespace stagecraft {
 
 namespace {
 
+/// Each n-th block sees all tokens; where "layer_types" stand, they say it, and nobody reads the
+/// pattern. The library's classes divide by the number, whatever their documentation says of words.
+std::int64_t read_pattern(const AttentionRow& row, Keys& keys) {
+  if (row.pattern_key.empty()) return row.pattern;
+  const bool is_null = keys.is_null(row.pattern_key);
+  if (!keys.has(row.pattern_key) && !is_null) return row.pattern;
+  if (!is_null && keys.at(row.pattern_key).is_number())
+    return keys.count(row.pattern_key, row.pattern);
+  const std::string found = is_null ? "null" : keys.at(row.pattern_key).raw().dump();
+  keys.fail(row.pattern_key,
+            concat("expected an integer n (each n-th layer sees all tokens), found ", found,
+                   "; other patterns are written as \"layer_types\", a word for each layer"));
+}
+
+/// A second key for the pattern, which must not contradict the first in silence.
+void note_other_pattern(const AttentionRow& row, Keys& keys, std::int64_t pattern,
+                        std::vector<std::string>& notes) {
+  if (row.other_pattern_key.empty() || !keys.has(row.other_pattern_key)) return;
+  const std::int64_t other = keys.count(row.other_pattern_key, pattern);
+  if (other == pattern) return;
+  notes.push_back(concat(row.other_pattern_key, " is ", other, ", but transformers reads ",
+                         split(row.pattern_key, '|').front(), " = ", pattern,
+                         ", by which layers are counted"));
+}
+
+/// Whether each block turns queries and keys by their positions; the key's name says the opposite.
+std::vector<bool> turned_blocks(Keys& keys, int blocks) {
+  const std::vector<std::int64_t> said = keys.numbers("no_rope_layers");
+  const std::int64_t interval = keys.count("no_rope_layer_interval", 4);
+  if (!said.empty() && std::cmp_not_equal(said.size(), blocks))
+    keys.fail("no_rope_layers",
+              concat("expected a number for each of the ", blocks, " layers, found ", said.size()));
+  std::vector<bool> turned;
+  for (int block = 0; block < blocks; ++block) {
+    turned.push_back(said.empty() ? (block + 1) % interval != 0
+                                  : said[static_cast<std::size_t>(block)] != 0);
+  }
+  return turned;
+}
+
 /// The window of each block; 0: it sees all tokens.
-std::vector<std::int64_t> windows_of(const AttentionRow& row, Keys& keys, int blocks) {
+std::vector<std::int64_t> windows_of(const AttentionRow& row, Keys& keys, int blocks,
+                                     std::vector<std::string>& notes) {
   std::vector<std::int64_t> windows(static_cast<std::size_t>(blocks), 0);
   if (row.windows == Windows::none) return windows;
   // A window that is null is no window; only where the key is absent its default holds.
@@ -23,8 +66,15 @@ std::vector<std::int64_t> windows_of(const AttentionRow& row, Keys& keys, int bl
   const bool uses = keys.flag("use_sliding_window", row.windows == Windows::pattern);
   if (!uses) window = 0;
   std::int64_t pattern = row.pattern;
-  if (!row.pattern_key.empty()) pattern = keys.natural(row.pattern_key, pattern);
-  const std::int64_t late = keys.natural("max_window_layers", 28);
+  if (window > 0 && !keys.has("layer_types")) {
+    pattern = read_pattern(row, keys);
+    note_other_pattern(row, keys, pattern, notes);
+  }
+  keys.ignore(split(row.pattern_key, '|'));
+  keys.ignore({std::string(row.other_pattern_key)});
+  const std::int64_t late = keys.natural("max_window_layers", row.late);
+  const std::vector<bool> turned =
+      row.windows == Windows::unturned ? turned_blocks(keys, blocks) : std::vector<bool>{};
   const auto slides = [&](int block) {
     if (window == 0) return false;
     switch (row.windows) {
@@ -34,6 +84,7 @@ std::vector<std::int64_t> windows_of(const AttentionRow& row, Keys& keys, int bl
       case Windows::late: return block >= late;
       case Windows::odd: return (block + 1) % 2 != 0 && block < late;
       case Windows::pattern: return pattern == 0 || (block + 1) % pattern != 0;
+      case Windows::unturned: return !turned[static_cast<std::size_t>(block)];
     }
     return false;
   };
@@ -103,28 +154,42 @@ GroupedAttention attention_of(const DecoderRow& decoder, Keys& keys, const Sizes
   return shape;
 }
 
-MixtureShape mixture_of(const DecoderRow& decoder, Keys& keys, const Sizes& sizes) {
+MixtureShape mixture_of(const DecoderRow& decoder, Keys& keys, const Sizes& sizes,
+                        std::vector<std::string>& notes) {
   const MixtureRow& row = decoder.mixture;
   MixtureShape shape{
       .hidden = sizes.hidden,
-      .experts = keys.count(row.experts_key, row.experts),
-      .active = keys.count(row.active_key, row.active),
+      .experts = keys.for_all_layers(row.experts_key, sizes.blocks, row.experts),
+      .active = keys.for_all_layers(row.active_key, sizes.blocks, row.active),
       .inner = row.inner_key.empty() ? sizes.inner : keys.count(row.inner_key, row.inner),
       .gated = decoder.feed_forward.gated,
       .expert_bias = row.expert_bias,
       .router_bias = row.router_bias,
       .shared_gate = row.shared_gate};
-  if (shape.active > shape.experts) {
-    keys.fail(row.active_key,
-              concat("a token cannot pass ", shape.active, " of ", shape.experts, " experts"));
+  if (!row.shared_key.empty()) {
+    const std::int64_t shared = keys.natural(row.shared_key, row.shared);
+    shape.shared_inner = shared * shape.inner;
+    if (shared == 0 && row.dense_if_unshared) {
+      shape.shared_inner = sizes.inner;
+      notes.push_back(
+          concat(row.shared_key, " is 0, but the class in transformers builds a shared ",
+                 "expert as wide as intermediate_size = ", sizes.inner, ", which is counted"));
+    }
   }
-  if (!row.shared_key.empty())
-    shape.shared_inner = keys.natural(row.shared_key, row.shared) * shape.inner;
   if (!row.shared_width_key.empty())
     shape.shared_inner = keys.natural(row.shared_width_key, row.shared_width);
   if (!decoder.feed_forward.bias_key.empty())
     shape.shared_bias = keys.flag(decoder.feed_forward.bias_key, decoder.feed_forward.bias);
   if (row.trained_scores) shape.trained_scores = shape.experts;
+  const auto note_unread = [&](std::string_view key, std::int64_t built) {
+    if (key.empty()) return;
+    const std::int64_t said = keys.for_all_layers(key, sizes.blocks, built, 0);
+    if (said != built)
+      notes.push_back(concat(key, " is ", said, ", but the class in transformers builds ", built,
+                             ", which is counted"));
+  };
+  note_unread(row.unread_inner_key, shape.inner);
+  note_unread(row.unread_shared_key, 1);
   return shape;
 }
 
@@ -171,7 +236,8 @@ void set_plain(Blueprint& blueprint, const GroupedAttention& attention, bool fee
 Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
   const bool has_experts = !row.mixture.experts_key.empty();
   std::vector<std::string> needed{"hidden_size", "num_hidden_layers", "num_attention_heads"};
-  if (row.defaults.key_value_heads > 0) needed.emplace_back("num_key_value_heads");
+  if (row.defaults.key_value_heads > 0 && !keys.is_null("num_key_value_heads"))
+    needed.emplace_back("num_key_value_heads");
   if (!has_experts || row.mixture.inner_key.empty()) needed.emplace_back("intermediate_size");
   needed.emplace_back("vocab_size");
   if (has_experts)
@@ -194,14 +260,15 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
   std::vector<bool> sparse(static_cast<std::size_t>(sizes.blocks), false);
   Steps routed;
   if (has_experts) {
-    const MixtureShape mixing = mixture_of(row, keys, sizes);
-    set_experts(blueprint.numbers, mixing);
+    const MixtureShape mixing = mixture_of(row, keys, sizes, blueprint.notes);
+    set_experts(keys, row.mixture.active_key, blueprint.numbers, mixing);
     routed = mixture(mixing);
     sparse = sparse_blocks(row.mixture, keys, sizes.blocks);
     const auto first = std::find(sparse.begin(), sparse.end(), true);
     blueprint.numbers.experts->dense_blocks = first - sparse.begin();
   }
-  const std::vector<std::int64_t> windows = windows_of(row.attention, keys, sizes.blocks);
+  const std::vector<std::int64_t> windows =
+      windows_of(row.attention, keys, sizes.blocks, blueprint.notes);
   for (std::size_t block = 0; block < windows.size(); ++block) {
     attending.window = windows[block];
     blueprint.blocks.push_back(

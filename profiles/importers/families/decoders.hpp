@@ -20,11 +20,12 @@ enum class NormPlaces {
 /// Which blocks attend over a window.
 enum class Windows {
   none,
-  every,    ///< all, if there is a "sliding_window"
-  used,     ///< all, if there is one and "use_sliding_window" is true
-  late,     ///< with "use_sliding_window" those from "max_window_layers" on (Qwen2)
-  odd,      ///< with it every other one before "max_window_layers" (Qwen2-MoE)
-  pattern,  ///< all but each n-th, or as "layer_types" say
+  every,     ///< all, if there is a "sliding_window"
+  used,      ///< all, if there is one and "use_sliding_window" is true
+  late,      ///< with "use_sliding_window" those from "max_window_layers" on (Qwen2)
+  odd,       ///< with it every other one before "max_window_layers" (Qwen2-MoE)
+  pattern,   ///< all but each n-th, or as "layer_types" say
+  unturned,  ///< with "use_sliding_window" those without rotary positions (SmolLM3)
 };
 
 struct AttentionRow {
@@ -36,9 +37,11 @@ struct AttentionRow {
   bool output_bias = false;
   Windows windows = Windows::none;
   std::int64_t window = 0;  ///< default of "sliding_window"; 0: null
+  std::int64_t late = 28;   ///< default of "max_window_layers"
   int pattern = 0;          ///< each n-th block sees all
   std::string_view pattern_key;
-  std::string_view both_ways_key;  ///< of a flag (absent: false): tokens see later ones, too
+  std::string_view other_pattern_key;  ///< says the same in files, and the library does not read it
+  std::string_view both_ways_key;      ///< of a flag (absent: false): tokens see later ones, too
   double rotary_part = 1.0;
   bool sinks = false;
   bool own_gate = false;
@@ -71,6 +74,10 @@ struct MixtureRow {
   std::int64_t shared = 0;
   std::string_view shared_width_key;  ///< or their width
   std::int64_t shared_width = 0;
+  /// Other keys, of which the library's class builds what stands here all the same.
+  std::string_view unread_inner_key;   ///< an expert's width: as `inner_key`
+  std::string_view unread_shared_key;  ///< number of shared experts: one
+  bool dense_if_unshared = false;      ///< without shared experts a dense feed-forward (HY 3)
   bool shared_gate = false;
   bool router_bias = false;
   bool expert_bias = false;
@@ -92,7 +99,7 @@ struct DecoderRow {
   bool is_plain = false;  ///< a Transformer's numbers say it all, but for windows and the like
   bool predicts = false;  ///< "num_nextn_predict_layers" are modules of DeepSeek-V3's form
   /// Keys that stand in the family's files and change neither parameters nor work.
-  std::array<std::string_view, 12> harmless = {};
+  std::array<std::string_view, 16> harmless = {};
 };
 
 Blueprint read_decoder(const DecoderRow& row, Keys& keys);

@@ -54,9 +54,9 @@ struct Alias {
   std::string_view family;
 };
 constexpr std::array aliases{
-    Alias{"kimi_k2", "deepseek_v3"}, Alias{"internlm3", "llama"},
-    Alias{"qwen2_vl_text", "qwen2"}, Alias{"qwen2_5_vl_text", "qwen2"},
-    Alias{"qwen3_vl_text", "qwen3"}, Alias{"qwen3_vl_moe_text", "qwen3_moe"},
+    Alias{"kimi_k2", "deepseek_v3"},
+    Alias{"internlm3", "llama"},
+    Alias{"qwen2_5_vl_text", "qwen2_vl_text"},
     Alias{"gpt-sw3", "gpt2"},
 };
 
@@ -70,11 +70,11 @@ std::vector<std::string> family_names() {
 }
 
 std::string family_called(const std::string& model_type) {
-  for (const Alias& alias : aliases) {
-    if (alias.name == model_type) return std::string(alias.family);
-  }
   // What has its language part in a file of its own: "llama4" is "llama4_text" there.
   const std::string part = model_type + "_text";
+  for (const Alias& alias : aliases) {
+    if (alias.name == model_type || alias.name == part) return std::string(alias.family);
+  }
   for (const std::string& name : family_names()) {
     if (name == part) return part;
   }

@@ -54,9 +54,14 @@ Blueprint read_lfm2(Keys& keys);
 Blueprint read_lfm2_moe(Keys& keys);
 Blueprint read_minimax(Keys& keys);
 
+/// "q_lora_rank" of latent attention; 0: it is null, and queries have no latent. Throws Error
+/// (input) for a 0 in the file, of which the library would build projections without rows.
+std::int64_t read_query_rank(Keys& keys, std::int64_t otherwise);
+
 /// Of "model_type", as they stand in files.
 std::vector<std::string> family_names();
-/// Other names of families, as larger models call their language parts: "qwen2_vl_text" is "qwen2".
+/// Other names of families, as larger models call their language parts: "qwen2_5_vl_text" is
+/// "qwen2_vl_text".
 std::string family_called(const std::string& model_type);
 /// Whose modules in the library are called neither as Llama's nor as GPT-2's, so that nothing that
 /// is written for its modules by name would fit.

@@ -155,6 +155,10 @@ struct LayerOverride {
 std::vector<LayerOverride> read_overrides(Keys& keys, const Sizes& sizes,
                                           const std::vector<std::string>& words, bool shares) {
   std::vector<LayerOverride> overrides(words.size(), {sizes.head_width, sizes.key_value_heads});
+  if (keys.is_null("per_layer_config")) {  // not the same as absent: no layer differs
+    keys.ignore({"global_head_dim", "num_global_key_value_heads"});
+    return overrides;
+  }
   if (keys.has("per_layer_config")) {
     Keys layers(keys.at("per_layer_config"), true);
     for (const std::string& name : layers.json().names()) {
@@ -187,7 +191,7 @@ Steps gemma4_experts(Keys& keys, std::int64_t hidden, Transformer& numbers_of_mo
                             .experts = keys.count("num_experts", 1),
                             .active = keys.count("top_k_experts|num_experts_per_tok", 1),
                             .inner = keys.count("moe_intermediate_size", 1)};
-  set_experts(numbers_of_model, mixing);
+  set_experts(keys, "top_k_experts|num_experts_per_tok", numbers_of_model, mixing);
   Steps steps{numbers("expert scales", hidden + mixing.experts)};
   add_steps(steps, mixture(mixing));
   steps.push_back(norm("output norm", hidden));

@@ -170,6 +170,13 @@ bool Keys::has(std::string_view names) {
   return !found(names).empty();
 }
 
+bool Keys::is_null(std::string_view names) {
+  if (has(names)) return false;
+  const std::vector<std::string> all = split(names, '|');
+  return std::any_of(all.begin(), all.end(),
+                     [this](const std::string& name) { return config_.contains(name); });
+}
+
 Json Keys::at(std::string_view names) {
   const std::string name = found(names);
   return config_[name.empty() ? std::string_view(names) : std::string_view(name)];
@@ -192,12 +199,34 @@ std::int64_t Keys::integer(std::string_view names, std::int64_t otherwise) {
 
 bool Keys::flag(std::string_view names, bool otherwise) {
   const std::string name = found(names);
-  return name.empty() ? otherwise : config_[name].boolean();
+  if (name.empty()) return otherwise && !is_null(names);
+  return config_[name].boolean();
 }
 
 double Keys::number(std::string_view names, double otherwise) {
   const std::string name = found(names);
   return name.empty() ? otherwise : config_[name].number();
+}
+
+std::int64_t Keys::for_all_layers(std::string_view names, int layers, std::int64_t otherwise,
+                                  std::int64_t least) {
+  const std::string name = found(names);
+  if (name.empty()) return otherwise;
+  const Json value = config_[name];
+  if (!value.is_array()) return value.integer(least, largest_value);
+  const std::vector<Json> elements = value.elements();
+  if (std::cmp_not_equal(elements.size(), layers)) {
+    value.fail(concat("expected an integer, or one for each of the ", layers, " layers, found ",
+                      elements.size()));
+  }
+  const std::int64_t first = elements.front().integer(least, largest_value);
+  for (std::size_t layer = 1; layer < elements.size(); ++layer) {
+    const std::int64_t other = elements[layer].integer(least, largest_value);
+    if (other == first) continue;
+    elements[layer].fail(concat("only the same number for all layers is known here; layer 0 has ",
+                                first, ", layer ", layer, " has ", other));
+  }
+  return first;
 }
 
 std::string Keys::word(std::string_view names, const std::string& otherwise) {
@@ -233,7 +262,9 @@ void Keys::need(const std::vector<std::string>& names) {
 }
 
 void Keys::ignore(const std::vector<std::string>& names) {
-  read_.insert(names.begin(), names.end());
+  for (const std::string& name : names) {
+    if (!name.empty()) read_.insert(name);
+  }
 }
 
 void Keys::only(std::string_view name, const std::vector<std::string>& words) {

@@ -20,14 +20,23 @@ class Keys {
   /// defaults of the family's class; in a file of its own the keys that `need` names must stand.
   Keys(Json config, bool is_part) : config_(std::move(config)), is_part_(is_part) {}
 
-  /// Names of keys may be several, joined by "|": the first that stands counts. A key that is null
-  /// is absent, as in the library; `otherwise` is the default of the library's class.
+  /// Names of keys may be several, joined by "|": the first that stands counts. `otherwise` is the
+  /// default of the library's class, which holds where the key is absent. A flag that is null is
+  /// false, as in the library; other keys that are null are read as absent ones, unless a reader
+  /// asks for `is_null`.
   bool has(std::string_view names);
+  /// One of the names stands and is null, and none has a value.
+  bool is_null(std::string_view names);
   std::int64_t count(std::string_view names, std::int64_t otherwise);    ///< at least 1
   std::int64_t natural(std::string_view names, std::int64_t otherwise);  ///< at least 0
   std::int64_t integer(std::string_view names, std::int64_t otherwise);
   bool flag(std::string_view names, bool otherwise);
   double number(std::string_view names, double otherwise);
+  /// A number of at least `least` that holds for all layers: an integer, or a list with the same
+  /// integer for each of the `layers`. Throws Error (input) for a list of another length, and for
+  /// one whose integers differ.
+  std::int64_t for_all_layers(std::string_view names, int layers, std::int64_t otherwise,
+                              std::int64_t least = 1);
   std::string word(std::string_view names, const std::string& otherwise);
   std::vector<std::string> words(std::string_view names);
   std::vector<std::int64_t> numbers(std::string_view names);

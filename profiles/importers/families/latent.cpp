@@ -18,15 +18,30 @@ struct LatentRow {
   bool has_types = false;  ///< "mlp_layer_types" say which blocks are dense
   std::string_view feed_forward_bias_key;
   bool is_plain = false;
+  /// The class's own default of the experts that a token passes is none, and files may lack them.
+  bool assumes_active = false;
 };
 
+}  // namespace
+
+std::int64_t read_query_rank(Keys& keys, std::int64_t otherwise) {
+  if (keys.is_null("q_lora_rank")) return 0;
+  if (keys.integer("q_lora_rank", 1) == 0) {
+    keys.fail(
+        "q_lora_rank",
+        "expected an integer of at least 1, or null for queries without a latent, found 0: of "
+        "rank 0 all queries would be alike");
+  }
+  return keys.count("q_lora_rank", otherwise);
+}
+
+namespace {
+
 LatentShape read_latent_shape(Keys& keys, const LatentRow& row, const Sizes& sizes) {
-  // Null is a value of its own here: queries without a latent.
-  const bool has_rank = !keys.json().contains("q_lora_rank") || keys.has("q_lora_rank");
   keys.ignore({"qk_head_dim", "head_dim", "num_key_value_heads"});
   return {.hidden = sizes.hidden,
           .heads = sizes.heads,
-          .query_rank = has_rank ? keys.natural("q_lora_rank", row.query_rank) : 0,
+          .query_rank = read_query_rank(keys, row.query_rank),
           .key_value_rank = keys.count("kv_lora_rank", row.key_value_rank),
           .rotary_width = keys.count("qk_rope_head_dim", row.rotary),
           .plain_width = keys.count("qk_nope_head_dim", row.plain),
@@ -36,17 +51,14 @@ LatentShape read_latent_shape(Keys& keys, const LatentRow& row, const Sizes& siz
 }
 
 MixtureShape read_latent_mixture(Keys& keys, const LatentRow& row, std::int64_t hidden) {
-  MixtureShape shape{.hidden = hidden,
-                     .experts = keys.count("n_routed_experts|num_local_experts", row.experts),
-                     .active = keys.count("num_experts_per_tok", row.active),
-                     .inner = keys.count("moe_intermediate_size", row.inner)};
+  MixtureShape shape{
+      .hidden = hidden,
+      .experts = keys.count("n_routed_experts|num_local_experts|num_experts", row.experts),
+      .active = keys.count("num_experts_per_tok", row.active),
+      .inner = keys.count("moe_intermediate_size", row.inner)};
   shape.shared_inner = keys.natural("n_shared_experts", row.shared) * shape.inner;
   if (!row.feed_forward_bias_key.empty())
     shape.shared_bias = keys.flag(row.feed_forward_bias_key, false);
-  if (shape.active > shape.experts) {
-    keys.fail("num_experts_per_tok",
-              concat("a token cannot pass ", shape.active, " of ", shape.experts, " experts"));
-  }
   return shape;
 }
 
@@ -81,15 +93,30 @@ std::vector<std::string> indexers_of_blocks(Keys& keys, int blocks) {
 }
 
 Blueprint read_latent_family(Keys& keys, const LatentRow& row) {
-  keys.need({"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
-             "vocab_size", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim",
-             "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok"});
+  std::vector<std::string> needed{"hidden_size",
+                                  "num_hidden_layers",
+                                  "num_attention_heads",
+                                  "intermediate_size",
+                                  "vocab_size",
+                                  "kv_lora_rank",
+                                  "qk_rope_head_dim",
+                                  "qk_nope_head_dim",
+                                  "v_head_dim",
+                                  "moe_intermediate_size",
+                                  "n_routed_experts|num_local_experts|num_experts"};
+  if (!row.assumes_active) needed.emplace_back("num_experts_per_tok");
+  keys.need(needed);
   Defaults defaults = row.sizes;
   defaults.head_width = row.rotary + row.plain;
+  defaults.latent = true;
   const Sizes sizes = read_sizes(keys, defaults);
   Blueprint blueprint = start(keys, sizes, false);
   LatentShape attending = read_latent_shape(keys, row, sizes);
   const MixtureShape mixing = read_latent_mixture(keys, row, sizes.hidden);
+  if (row.assumes_active && !keys.has("num_experts_per_tok"))
+    blueprint.notes.push_back(concat("num_experts_per_tok is missing: ", mixing.active,
+                                     " are assumed, as DeepSeek's own models have; parameters do "
+                                     "not depend on them, work does"));
   if (keys.count("moe_layer_freq", 1) != 1)
     keys.fail("moe_layer_freq", "only 1 is known: experts in each block behind the dense ones");
   const std::int64_t dense_blocks = keys.natural("first_k_dense_replace", row.dense);
@@ -117,7 +144,7 @@ Blueprint read_latent_family(Keys& keys, const LatentRow& row) {
     if (!indexers.empty()) attending.indexer.computes = indexers[block] == "full";
     blueprint.blocks.push_back(latent_block(attending, kinds[block] == "dense" ? dense : sparse));
   }
-  set_experts(blueprint.numbers, mixing);
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   blueprint.numbers.experts->dense_blocks =
       std::find(kinds.begin(), kinds.end(), "sparse") - kinds.begin();
   blueprint.prediction_modules = keys.natural("num_nextn_predict_layers|num_mtp_layers", 0);
@@ -134,7 +161,8 @@ Blueprint read_deepseek_v2(Keys& keys) {
                                    .inner = 1407,
                                    .shared = 2,
                                    .feed_forward_bias_key = "mlp_bias",
-                                   .is_plain = true});
+                                   .is_plain = true,
+                                   .assumes_active = true});
 }
 
 Blueprint read_deepseek_v3(Keys& keys) {
@@ -195,6 +223,10 @@ Blueprint read_longcat_flash(Keys& keys) {
                "zero_expert_type"});
   Blueprint blueprint = start(keys, sizes, false);
   const LatentShape attending = read_latent_shape(keys, row, sizes);
+  const std::int64_t width = attending.plain_width + attending.rotary_width;
+  if (keys.count("qk_head_dim", width) != width)
+    keys.fail("qk_head_dim", concat("expected qk_nope_head_dim + qk_rope_head_dim = ", width,
+                                    ", found ", keys.count("qk_head_dim", width)));
   const MixtureShape mixing{
       .hidden = sizes.hidden,
       .experts = keys.count("n_routed_experts|num_local_experts", row.experts),
@@ -210,7 +242,7 @@ Blueprint read_longcat_flash(Keys& keys) {
   add_steps(block, dense);
   add_steps(block, latent_block(attending, dense));
   blueprint.blocks.assign(static_cast<std::size_t>(sizes.blocks), block);
-  set_experts(blueprint.numbers, mixing);
+  set_experts(keys, "moe_topk|num_experts_per_tok", blueprint.numbers, mixing);
   return blueprint;
 }
 

@@ -90,7 +90,7 @@ Blueprint read_qwen3_next(Keys& keys) {
   const MixtureShape mixing = read_qwen_mixture(keys, sizes.hidden, 512, 10);
   const Steps sparse = mixture(mixing);
   const Steps dense = feed_forward({.hidden = sizes.hidden, .inner = sizes.inner});
-  set_experts(blueprint.numbers, mixing);
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   add_qwen_blocks(blueprint, read_qwen_mixers(keys, sizes), [&](int block) -> const Steps& {
     const bool is_dense =
         std::find(only_dense.begin(), only_dense.end(), block) != only_dense.end();
@@ -113,7 +113,7 @@ Blueprint read_qwen3_5_moe(Keys& keys) {
   Blueprint blueprint = start(keys, sizes, false);
   const MixtureShape mixing = read_qwen_mixture(keys, sizes.hidden, 256, 8);
   const Steps sparse = mixture(mixing);
-  set_experts(blueprint.numbers, mixing);
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   add_qwen_blocks(blueprint, read_qwen_mixers(keys, sizes),
                   [&](int) -> const Steps& { return sparse; });
   return blueprint;
@@ -121,15 +121,21 @@ Blueprint read_qwen3_5_moe(Keys& keys) {
 
 /// Latent attention every fourth block, Kimi Delta Attention in the others; no positions.
 Blueprint read_kimi_linear(Keys& keys) {
-  const Sizes sizes = read_sizes(keys, {163840, 2304, 9216, 27, 32, 32, 192, 1048576});
+  const Sizes sizes = read_sizes(keys, {.vocabulary = 163840,
+                                        .hidden = 2304,
+                                        .inner = 9216,
+                                        .blocks = 27,
+                                        .heads = 32,
+                                        .head_width = 192,
+                                        .positions = 1048576,
+                                        .latent = true});
   Blueprint blueprint = start(keys, sizes, false);
   blueprint.own_head = true;
   keys.ignore({"qk_head_dim", "head_dim", "num_key_value_heads", "mla_use_nope", "moe_renormalize",
                "num_expert_group", "use_grouped_topk", "moe_router_activation_func"});
-  const bool has_rank = keys.has("q_lora_rank");
   const LatentShape attending{.hidden = sizes.hidden,
                               .heads = sizes.heads,
-                              .query_rank = has_rank ? keys.natural("q_lora_rank", 0) : 0,
+                              .query_rank = read_query_rank(keys, 0),
                               .key_value_rank = keys.count("kv_lora_rank", 512),
                               .rotary_width = keys.count("qk_rope_head_dim", 64),
                               .plain_width = keys.count("qk_nope_head_dim", 128),
@@ -169,7 +175,7 @@ Blueprint read_kimi_linear(Keys& keys) {
   mixing.shared_inner = keys.natural("num_shared_experts|n_shared_experts", 1) * mixing.inner;
   if (keys.count("moe_layer_freq", 1) != 1)
     keys.fail("moe_layer_freq", "only 1 is known: experts in each block behind the dense ones");
-  set_experts(blueprint.numbers, mixing);
+  set_experts(keys, "num_experts_per_token|num_experts_per_tok", blueprint.numbers, mixing);
   const Steps dense = feed_forward({.hidden = sizes.hidden, .inner = sizes.inner});
   const Steps sparse = mixture(mixing);
   for (std::size_t block = 0; block < words.size(); ++block) {
@@ -309,7 +315,7 @@ Blueprint read_falcon_h1(Keys& keys) {
   set_biases(shape, keys.flag("attention_bias", false));
   shape.rotary_width = rotary_width(keys, sizes.head_width);
   const bool bias = keys.flag("mlp_bias", false);
-  keys.ignore({"mamba_norm_before_gate", "mlp_multipliers", "ssm_multipliers",
+  keys.ignore({"mamba_norm_before_gate", "mlp_multipliers", "ssm_multipliers", "time_step_rank",
                "mlp_expansion_factor", "mamba_use_mlp", "attn_layer_indices", "layers_block_type",
                "layer_types"});
   Steps mixers = attention(shape);
@@ -381,16 +387,16 @@ Blueprint read_nemotron_h(Keys& keys) {
                           .input_bias = projections_bias,
                           .output_bias = projections_bias};
   const bool bias = keys.flag("mlp_bias", false);
-  const MixtureShape mixing{
-      .hidden = sizes.hidden,
-      .experts = keys.count("n_routed_experts|num_local_experts", 8),
-      .active = keys.count("num_experts_per_tok", 2),
-      .inner = keys.count("moe_intermediate_size", 7688),
-      .gated = false,
-      .latent = keys.natural("moe_latent_size", 0),
-      .latent_bias = bias,
-      .shared_inner = keys.natural("moe_shared_expert_intermediate_size", 7688),
-      .shared_bias = bias};
+  const std::int64_t shared = keys.natural("moe_shared_expert_intermediate_size", 7688);
+  const MixtureShape mixing{.hidden = sizes.hidden,
+                            .experts = keys.count("n_routed_experts|num_local_experts", 8),
+                            .active = keys.count("num_experts_per_tok", 2),
+                            .inner = keys.count("moe_intermediate_size", 7688),
+                            .gated = false,
+                            .latent = keys.natural("moe_latent_size", 0),
+                            .latent_bias = bias,
+                            .shared_inner = shared > 0 ? shared : sizes.inner,
+                            .shared_bias = bias};
   keys.ignore({"attention_bias",
                "mamba_proj_bias",
                "num_hidden_layers",
@@ -417,8 +423,13 @@ Blueprint read_nemotron_h(Keys& keys) {
                "mamba_dt_init_floor",
                "hybrid_override_pattern",
                "sliding_window"});
-  if (std::find(words.begin(), words.end(), "moe") != words.end())
-    set_experts(blueprint.numbers, mixing);
+  const bool mixes = std::find(words.begin(), words.end(), "moe") != words.end();
+  if (mixes && shared == 0)
+    blueprint.notes.push_back(
+        concat("moe_shared_expert_intermediate_size is 0, but the class in transformers builds a "
+               "shared expert as wide as intermediate_size = ",
+               sizes.inner, ", which is counted"));
+  if (mixes) set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   for (const std::string& word : words) {
     Steps block{norm("norm", sizes.hidden)};
     if (word == recurs) add_steps(block, mamba2(mixer));
@@ -450,7 +461,7 @@ Blueprint read_granitemoehybrid(Keys& keys) {
   Steps feeding;
   if (mixing.experts > 0) {
     feeding = mixture(mixing);
-    set_experts(blueprint.numbers, mixing);
+    set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   }
   add_steps(feeding, feed_forward({.hidden = sizes.hidden,
                                    .inner = keys.count("shared_intermediate_size", 1024)}));
@@ -521,7 +532,7 @@ Blueprint read_lfm2_moe(Keys& keys) {
                             .experts = keys.count("num_experts|num_local_experts", 32),
                             .active = keys.count("num_experts_per_tok", 4),
                             .inner = keys.count("moe_intermediate_size", 1792)};
-  set_experts(blueprint.numbers, mixing);
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   const std::int64_t dense = keys.natural("num_dense_layers", 2);
   keys.ignore({"use_expert_bias"});
   const std::vector<Steps> mixers = read_lfm2_mixers(keys, sizes);
@@ -544,7 +555,7 @@ Blueprint read_minimax(Keys& keys) {
                             .experts = keys.count("num_local_experts|num_experts", 8),
                             .active = keys.count("num_experts_per_tok", 2),
                             .inner = sizes.inner};
-  set_experts(blueprint.numbers, mixing);
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   const std::int64_t all = sizes.heads * sizes.head_width;
   const Steps lightning{divided("query key value", 3 * all, sizes.hidden, false, sizes.heads),
                         {.kind = StepKind::recurrence,

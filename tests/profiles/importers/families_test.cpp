@@ -58,7 +58,7 @@ const std::vector<Counted>& counted_families() {
        R"("intermediate_size": 80, "max_position_embeddings": 128, )"
        R"("tie_word_embeddings": true, "num_local_experts": 8, )"
        R"("num_experts_per_tok": 1, "head_dim": 8)"},
-      {"deepseek_v2", 38'612'307'968, R"("num_experts_per_tok": 6)", 72'208,
+      {"deepseek_v2", 38'612'307'968, "", 72'208,
        R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 3, )"
        R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
        R"("intermediate_size": 80, "max_position_embeddings": 128, )"
@@ -576,6 +576,23 @@ const std::vector<Counted>& counted_families() {
       {"gpt_bigcode", 111'446'784, "", 66'496,
        R"("vocab_size": 96, "n_embd": 64, "n_layer": 1, "n_head": 4, )"
        R"("n_positions": 64, "tie_word_embeddings": false, "multi_query": false)"},
+      {"qwen2_vl_text", 72'706'203'648, "", 23'968,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false)"},
+      {"qwen3_vl_text", 12'049'461'248, "", 26'208,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "head_dim": 16, "attention_bias": true)"},
+      {"qwen3_vl_moe_text", 13'173'956'608, "", 35'104,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 16, "attention_bias": true, )"
+       R"("num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24, )"
+       R"("mlp_only_layers": [0], "decoder_sparse_step": 1)"},
       {"glm4v_moe_text", 103'480'368'448, "", 57'696,
        R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 3, )"
        R"("num_attention_heads": 4, "num_key_value_heads": 2, )"

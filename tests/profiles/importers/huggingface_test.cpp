@@ -252,10 +252,12 @@ TEST_CASE("what is missing or does not fit is named, never guessed") {
     return message_of([&] { import_config(config); });
   };
   CHECK_THAT(complaint(llama_like("whisper", shape(64, 2, 4, 2, 96, 100))),
-             ContainsSubstring("model_type: the layers of \"whisper\" models are not known") &&
-                 ContainsSubstring("known families: llama, mistral, qwen2, qwen3, "));
-  CHECK_THAT(complaint(llama_like("lama", "\"a\": 1")),
-             ContainsSubstring("did you mean \"llama\"?"));
+             ContainsSubstring("model_type: the layers of \"whisper\" models are not known"));
+  CHECK_THAT(
+      complaint(llama_like("lama", "\"a\": 1")),
+      ContainsSubstring("the nearest known name, \"llama\", is another family unless \"lama\" "
+                        "is mistyped"));
+  CHECK(complaint(llama_like("albert", "\"a\": 1")).size() < 200);
   CHECK_THAT(complaint(llama_like("llama", "\"hidden_size\": 64, \"vocab_size\": 10")),
              ContainsSubstring("config.json:1:1: the keys \"num_hidden_layers\", "
                                "\"num_attention_heads\" and \"intermediate_size\" are missing"));
