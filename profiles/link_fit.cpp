@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
@@ -224,6 +225,28 @@ class LinkProblem {
     }
   }
 
+  /// Libraries change protocols between short and long messages, so that sizes between are slower
+  /// than a latency and a bandwidth say. The two shortest and the two longest sizes, which tell one
+  /// of the two each, weigh 25 times as much as all the others together.
+  static std::vector<double> weights_of(const std::vector<Observation>& rows) {
+    std::set<Bytes> sizes;
+    for (const Observation& row : rows) sizes.insert(row.bytes);
+    constexpr std::size_t at_each_end = 2;
+    std::vector<double> weights(rows.size(), 1);
+    if (sizes.size() <= 2 * at_each_end) return weights;
+    const Bytes shortest = *std::next(sizes.begin(), at_each_end - 1);
+    const Bytes longest = *std::prev(sizes.end(), at_each_end);
+    const auto is_end = [&](const Observation& row) {
+      return row.bytes <= shortest || row.bytes >= longest;
+    };
+    const auto ends = static_cast<double>(std::ranges::count_if(rows, is_end));
+    const double others = static_cast<double>(rows.size()) - ends;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (is_end(rows[i])) weights[i] = std::sqrt(std::max(1.0, 25 * others / ends));
+    }
+    return weights;
+  }
+
   Fit fit_from(const std::vector<Observation>& rows, const std::vector<double>& from) const {
     std::vector<Unknown> unknowns;
     for (std::size_t i = 0; i < from.size(); ++i) {
@@ -231,10 +254,11 @@ class LinkProblem {
       const double least = is_latency ? 1e-9 : 1e5, most = is_latency ? 1 : 1e14;
       unknowns.push_back({.start = std::clamp(from[i], least, most), .least = least, .most = most});
     }
+    const std::vector<double> weights = weights_of(rows);
     return fit_least_squares(unknowns, [&](const std::vector<double>& values) {
       std::vector<double> residuals;
-      for (const Observation& row : rows)
-        residuals.push_back(std::log(predicted(row, values) / row.seconds));
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        residuals.push_back(weights[i] * std::log(predicted(rows[i], values) / rows[i].seconds));
       add_priors(values, residuals);
       return residuals;
     });

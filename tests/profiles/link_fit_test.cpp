@@ -101,6 +101,23 @@ TEST_CASE("the link that made the times of nccl-tests is found again, inside a b
   }
 }
 
+TEST_CASE("where middle sizes are slower, the shortest and the longest times hold") {
+  const Cluster truth = parse_cluster("8xa100-80gb@200GB/s:3us");
+  const CollectiveLog exact =
+      read_collective_log(printed("all_reduce_perf", Collective::all_reduce, truth, 1), "log.txt");
+  CollectiveLog slowed = exact;
+  for (MeasuredCollective& row : slowed.rows) {
+    if (row.bytes < (64 << 10) || row.bytes > (64 << 20)) continue;
+    row.out_of_place *= 1.8;
+    row.in_place *= 1.8;
+  }
+  const LinkFit fit = fit_link(slowed, truth, "log.txt");
+  const Link& link = fit.levels[0].after;
+  CHECK(seconds(link.latency) == Approx(3e-6).epsilon(0.05));
+  CHECK(static_cast<double>(link.collective.bytes_per_second) == Approx(200e9).epsilon(0.05));
+  CHECK(fit.mean_error > 0.15);
+}
+
 TEST_CASE("noise widens the interval, which holds the true bandwidth") {
   const Cluster truth = parse_cluster("8xa100-80gb@200GB/s:3us");
   CollectiveLog log =

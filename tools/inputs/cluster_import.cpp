@@ -107,6 +107,13 @@ int import_collectives(Console& console, const std::string& content, const Clust
                                            : load_cluster(import.cluster);
   if (!import.cluster.empty()) console.input(import.cluster, content_hash(write_cluster(cluster)));
   const LinkFit fit = fit_link(log, cluster, import.file);
+  constexpr double far_off = 0.15;
+  if (fit.mean_error > far_off) {
+    console.warn(fmt::format(
+        "a latency and a bandwidth explain these times badly: wrong by {:.0f} % on average; they "
+        "hold for the shortest and the longest messages, sizes between may take longer",
+        100 * fit.mean_error));
+  }
   ordered_json levels = ordered_json::array();
   for (const LevelFit& level : fit.levels) {
     cluster.levels[static_cast<std::size_t>(level.level)].link = level.after;
