@@ -73,16 +73,27 @@ Mesh read_mesh(std::string_view content, const std::string& file) {
   };
   constexpr std::array axes{Axis{"pp", &Mesh::pipeline},    Axis{"dp_replicate", &Mesh::replicate},
                             Axis{"dp_shard", &Mesh::shard}, Axis{"cp", &Mesh::context},
-                            Axis{"tp", &Mesh::tensor},      Axis{"ep", &Mesh::expert}};
+                            Axis{"tp", &Mesh::tensor},      Axis{"ep", &Mesh::expert},
+                            Axis{"dp", &Mesh::shard}};  // the first releases'
   const std::size_t middle = before.find("], [");
   const std::vector<std::string> names = split(before.substr(0, middle), ',');
   const std::vector<std::string> degrees = middle == std::string_view::npos
                                                ? std::vector<std::string>{}
                                                : split(before.substr(middle + 3), ',');
+  for (const std::string& name : names) {
+    const std::size_t first = name.find('\'');
+    if (first == std::string::npos) continue;
+    const std::string axis = name.substr(first + 1, name.rfind('\'') - first - 1);
+    if (std::ranges::count(axes, axis, &Axis::name) > 0) continue;
+    throw Error(ErrorKind::input,
+                concat("the device mesh has an axis \"", axis,
+                       "\"; pp, dp, dp_replicate, dp_shard, cp, tp and ep are known"),
+                SourcePlace{file, 0, 0});
+  }
   constexpr std::int64_t most_devices = 1'000'000;
   std::int64_t devices = 1;
   for (const auto& [name, degree] : axes) {
-    mesh.*degree = whole_after(now, concat(" ", name, "="), 1);
+    mesh.*degree = whole_after(now, concat(" ", name, "="), mesh.*degree);
     for (std::size_t i = 0; i < std::min(names.size(), degrees.size()); ++i) {
       if (names[i].find(concat("'", name, "'")) != std::string::npos)
         mesh.*degree = whole_after(degrees[i], i == 0 ? "[" : " ", 1);

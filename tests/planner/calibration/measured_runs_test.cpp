@@ -441,6 +441,19 @@ TEST_CASE("torchtitan's pipelines cut local batches, and keep weights whole") {
              ContainsSubstring("pipeline schedule"));
 }
 
+TEST_CASE("torchtitan's first releases called replicas dp, and an axis nobody knows is refused") {
+  const Recipe recipe =
+      runs_of(titan_log("Building 3-D device mesh with ['pp', 'dp', 'tp'], [2, 2, 2]",
+                        "[titan] Using pipeline schedule 1F1B with 2 microbatches and 2 stages.\n"))
+          .front()
+          .recipe;
+  CHECK(device_count(recipe) == 8);
+  CHECK(recipe.data == 2);
+  CHECK_THAT(
+      message_of([] { runs_of(titan_log("Building 2-D device mesh with ['dp', 'sp'], [2, 2]")); }),
+      ContainsSubstring("an axis \"sp\""));
+}
+
 TEST_CASE("runs of a kind of device are a set whose constants a fit finds") {
   KernelConstants truth = usual_constants("h100");
   truth.product_rate = 0.5;
