@@ -39,17 +39,16 @@ Duration sum_of(const ProfileEntry& entry, const LayerRange& layers, Duration La
   return sum;
 }
 
-}  // namespace
+std::vector<Setting> measured_settings() {
+  return {{.schedule = "1f1b", .devices = 2},
+          {.schedule = "gpipe", .devices = 2},
+          {.schedule = "zb-h1", .devices = 2},
+          {.schedule = "interleaved", .devices = 2, .virtual_stages = 2},
+          {.schedule = "1f1b", .devices = 2, .recompute = Recompute::full},
+          {.schedule = "1f1b", .devices = 2, .replicas = {2, 1}}};
+}
 
-TEST_CASE("compare and calibrate read a GPU's timeline as they read a CPU's", "[seconds]") {
-  const Setting setting = GENERATE(
-      Setting{.schedule = "1f1b", .devices = 2}, Setting{.schedule = "gpipe", .devices = 2},
-      Setting{.schedule = "zb-h1", .devices = 2},
-      Setting{.schedule = "interleaved", .devices = 2, .virtual_stages = 2},
-      Setting{.schedule = "1f1b", .devices = 2, .recompute = Recompute::full},
-      Setting{.schedule = "1f1b", .devices = 2, .replicas = {2, 1}});
-  const GraphUse graphs = GENERATE(GraphUse::off, GraphUse::on);
-  const int gpus = GENERATE(1, 2);
+void check_timeline(const Setting& setting, GraphUse graphs, int gpus) {
   INFO(describe(setting) << (graphs == GraphUse::on ? ", graphs" : "") << ", GPUs " << gpus);
   stand_in::set_up({.devices = gpus});
   const auto [prepared, run] = measure(setting, graphs, gpus);
@@ -97,4 +96,20 @@ TEST_CASE("compare and calibrate read a GPU's timeline as they read a CPU's", "[
       CHECK(sum_of(costs.profile.entries.front(), layers, &LayerCost::forward) == times.measured);
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("compare and calibrate read a GPU's timeline as they read a CPU's", "[seconds]") {
+  const std::vector<Setting> settings = measured_settings();
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    check_timeline(settings[i], i % 2 == 0 ? GraphUse::on : GraphUse::off,
+                   1 + static_cast<int>(i / 2 % 2));
+  }
+}
+
+TEST_CASE("so they do with graphs and without, on one GPU and on two", "[minutes]") {
+  const Setting setting = GENERATE(from_range(measured_settings()));
+  const GraphUse graphs = GENERATE(GraphUse::off, GraphUse::on);
+  check_timeline(setting, graphs, GENERATE(1, 2));
 }
