@@ -157,17 +157,18 @@ GroupedAttention attention_of(const DecoderRow& decoder, Keys& keys, const Sizes
 MixtureShape mixture_of(const DecoderRow& decoder, Keys& keys, const Sizes& sizes,
                         std::vector<std::string>& notes) {
   const MixtureRow& row = decoder.mixture;
-  MixtureShape shape{
-      .hidden = sizes.hidden,
-      .experts = keys.for_all_layers(row.experts_key, sizes.blocks, row.experts),
-      .active = keys.for_all_layers(row.active_key, sizes.blocks, row.active),
-      .inner = row.inner_key.empty() ? sizes.inner : keys.count(row.inner_key, row.inner),
-      .gated = decoder.feed_forward.gated,
-      .expert_bias = row.expert_bias,
-      .router_bias = row.router_bias,
-      .shared_gate = row.shared_gate};
+  MixtureShape shape{.hidden = sizes.hidden,
+                     .experts = keys.for_all_layers(row.experts_key, sizes.blocks, row.experts),
+                     .active = keys.for_all_layers(row.active_key, sizes.blocks, row.active),
+                     .inner = row.inner_key.empty()
+                                  ? sizes.inner
+                                  : keys.for_all_layers(row.inner_key, sizes.blocks, row.inner),
+                     .gated = decoder.feed_forward.gated,
+                     .expert_bias = row.expert_bias,
+                     .router_bias = row.router_bias,
+                     .shared_gate = row.shared_gate};
   if (!row.shared_key.empty()) {
-    const std::int64_t shared = keys.natural(row.shared_key, row.shared);
+    const std::int64_t shared = keys.for_all_layers(row.shared_key, sizes.blocks, row.shared, 0);
     shape.shared_inner = shared * shape.inner;
     if (shared == 0 && row.dense_if_unshared) {
       shape.shared_inner = sizes.inner;

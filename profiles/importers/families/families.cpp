@@ -55,7 +55,6 @@ struct Alias {
 };
 constexpr std::array aliases{
     Alias{"kimi_k2", "deepseek_v3"},
-    Alias{"internlm3", "llama"},
     Alias{"qwen2_5_vl_text", "qwen2_vl_text"},
     Alias{"gpt-sw3", "gpt2"},
 };

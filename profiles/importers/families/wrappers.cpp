@@ -214,6 +214,15 @@ bool ties_words(const Json& outer, const Json& part, bool inner, std::vector<std
                " in its language part: the head is counted as ", ties ? "tied" : "one of its own",
                rule ? ", as transformers builds it" : ", since one of the two ties it"));
   }
+  // Files that older versions wrote lack the key where it says nothing new to them.
+  if (!outside && !inside && ties != inner) {
+    notes.push_back(concat("tie_word_embeddings is absent: transformers ",
+                           ties ? "ties the head" : "unties the head", " of \"",
+                           word_of(outer, "model_type"),
+                           "\" models by default, which is counted; if the weights say otherwise, "
+                           "write ",
+                           ties ? "false" : "true", " into the file"));
+  }
   return ties;
 }
 

@@ -576,6 +576,11 @@ const std::vector<Counted>& counted_families() {
       {"gpt_bigcode", 111'446'784, "", 66'496,
        R"("vocab_size": 96, "n_embd": 64, "n_layer": 1, "n_head": 4, )"
        R"("n_positions": 64, "tie_word_embeddings": false, "multi_query": false)"},
+      {"internlm3", 8'804'241'408, "", 24'288,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": null, "qkv_bias": true, "bias": true)"},
       {"qwen2_vl_text", 72'706'203'648, "", 23'968,
        R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
        R"("num_attention_heads": 4, "num_key_value_heads": 2, )"

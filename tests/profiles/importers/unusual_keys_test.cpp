@@ -217,6 +217,7 @@ TEST_CASE("a list with the same number for each layer is that number") {
       R"("moe_topk": 2, "moe_intermediate_size": [24, 24, 24], "num_shared_expert": 2)");
   CHECK(parameters(other.model) == 221'600);
   CHECK(other.warnings.size() == 2);
+  CHECK(count("hy_v3", hy3, R"("num_shared_experts": [1, 1, 1])") == 163'360);
   CHECK_THAT(complaint("hunyuan_v1_moe", hunyuan, R"("moe_topk": [2, 2, 1])"),
              ContainsSubstring("moe_topk[2]: only the same number for all layers is known here; "
                                "layer 0 has 2, layer 2 has 1"));
@@ -255,6 +256,8 @@ TEST_CASE("EXAONE's pattern says which layers slide, where no list of types does
 }
 
 TEST_CASE("keys of published files that change nothing are read") {
+  CHECK_NOTHROW(count("falcon", falcon, R"("is_composition": true, "num_beam_groups": 1,
+      "num_return_sequences": 1, "typical_p": 1.0, "use_bfloat16": true, "pruned_heads": {})"));
   CHECK_NOTHROW(
       count("falcon_h1", falcon_h1, R"("num_key_value_heads": 4, "time_step_rank": "auto")"));
   const std::string small = R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 4,
