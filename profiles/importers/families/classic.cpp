@@ -374,7 +374,8 @@ Blueprint read_vit(Keys& keys) {
 /// An encoder and a decoder that also attends to the encoder's states; positions are biases of
 /// scores, from a table in the first block of each.
 Blueprint read_t5(Keys& keys) {
-  keys.need({"d_model", "num_layers", "num_heads", "d_kv", "d_ff", "vocab_size"});
+  keys.need({"d_model|hidden_size", "num_layers|num_hidden_layers", "num_heads|num_attention_heads",
+             "d_kv|head_dim", "d_ff", "vocab_size"});
   Sizes sizes;
   sizes.hidden = keys.count("d_model|hidden_size", 512);
   sizes.blocks = read_blocks(keys, "num_layers|num_hidden_layers", 6);

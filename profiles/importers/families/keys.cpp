@@ -196,7 +196,20 @@ Json Keys::at(std::string_view names) {
   return config_[name.empty() ? std::string_view(names) : std::string_view(name)];
 }
 
+void Keys::require_one_number(std::string_view names) {
+  const std::string first = found(names);
+  if (first.empty() || !config_[first].is_integer()) return;
+  for (const std::string& other : split(names, '|')) {
+    if (!config_.contains(other) || !config_[other].is_integer()) continue;
+    const std::int64_t one = config_[first].integer(), two = config_[other].integer();
+    if (one == two) continue;
+    config_[other].fail(concat("found ", two, ", but \"", first, "\" is ", one,
+                               ", and both are names of one number: keep the one that holds"));
+  }
+}
+
 std::int64_t Keys::count(std::string_view names, std::int64_t otherwise) {
+  require_one_number(names);
   const std::string name = found(names);
   return name.empty() ? otherwise : config_[name].integer(1, largest_value);
 }
@@ -224,6 +237,7 @@ double Keys::number(std::string_view names, double otherwise) {
 
 std::int64_t Keys::for_all_layers(std::string_view names, int layers, std::int64_t otherwise,
                                   std::int64_t least) {
+  require_one_number(names);
   const std::string name = found(names);
   if (name.empty()) return otherwise;
   const Json value = config_[name];

@@ -62,6 +62,9 @@ class Keys {
 
  private:
   std::string found(std::string_view names);
+  /// Throws Error (input) at the second of two names whose numbers differ: the library takes the
+  /// one that it sets last, which nobody sees in a file.
+  void require_one_number(std::string_view names);
 
   Json config_;
   bool is_part_ = false;

@@ -16,6 +16,7 @@ struct LatentRow {
   std::int64_t experts = 256, active = 8, inner = 2048, shared = 1, dense = 0;
   Indexer indexer;
   bool has_types = false;  ///< "mlp_layer_types" say which blocks are dense
+  std::string_view rotary_key = "qk_rope_head_dim";
   std::string_view feed_forward_bias_key;
   bool is_plain = false;
   /// The class's own default of the experts that a token passes is none, and files may lack them.
@@ -43,7 +44,7 @@ LatentShape read_latent_shape(Keys& keys, const LatentRow& row, const Sizes& siz
           .heads = sizes.heads,
           .query_rank = read_query_rank(keys, row.query_rank),
           .key_value_rank = keys.count("kv_lora_rank", row.key_value_rank),
-          .rotary_width = keys.count("qk_rope_head_dim", row.rotary),
+          .rotary_width = keys.count(row.rotary_key, row.rotary),
           .plain_width = keys.count("qk_nope_head_dim", row.plain),
           .value_width = keys.count("v_head_dim", row.value),
           .bias = keys.flag("attention_bias", false),
@@ -99,7 +100,7 @@ Blueprint read_latent_family(Keys& keys, const LatentRow& row) {
                                   "intermediate_size",
                                   "vocab_size",
                                   "kv_lora_rank",
-                                  "qk_rope_head_dim",
+                                  std::string(row.rotary_key),
                                   "qk_nope_head_dim",
                                   "v_head_dim",
                                   "moe_intermediate_size",
@@ -189,7 +190,8 @@ Blueprint read_glm4_moe_lite(Keys& keys) {
                                    .active = 4,
                                    .inner = 1536,
                                    .dense = 1,
-                                   .has_types = true});
+                                   .has_types = true,
+                                   .rotary_key = "qk_rope_head_dim|head_dim"});
 }
 
 Blueprint read_glm_moe_dsa(Keys& keys) {

@@ -164,6 +164,31 @@ TEST_CASE("SmolLM3 has windows in layers without positions, if it uses any") {
   CHECK(letters(types + R"(, "use_sliding_window": true)") == "LGGGGG");
 }
 
+TEST_CASE("two names of one number are read, unless they differ") {
+  const std::string keys = R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
+      "num_experts_per_tok": 2)";
+  const std::int64_t four = count("mixtral", keys, R"("num_local_experts": 4)");
+  CHECK(count("mixtral", keys, R"("num_experts": 4)") == four);
+  CHECK(count("mixtral", keys, R"("num_experts": 4, "num_local_experts": 4)") == four);
+  CHECK_THAT(complaint("mixtral", keys, R"("num_experts": 8, "num_local_experts": 4)"),
+             ContainsSubstring("num_experts: found 8, but \"num_local_experts\" is 4, and both are "
+                               "names of one number: keep the one that holds"));
+  // The library's class of GLM 4.7 Flash has "head_dim" for the part that is turned.
+  const std::string latent = R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "intermediate_size": 48, "kv_lora_rank": 16, "q_lora_rank": 8,
+      "qk_nope_head_dim": 8, "v_head_dim": 8, "n_routed_experts": 4, "moe_intermediate_size": 24,
+      "num_experts_per_tok": 2)";
+  CHECK(count("glm4_moe_lite", latent, R"("head_dim": 16)") ==
+        count("glm4_moe_lite", latent, R"("qk_rope_head_dim": 16)"));
+  CHECK_THAT(complaint("glm4_moe_lite", latent, R"("qk_rope_head_dim": 8, "head_dim": 16)"),
+             ContainsSubstring("head_dim: found 16, but \"qk_rope_head_dim\" is 8"));
+  CHECK(count("t5", R"("hidden_size": 64, "head_dim": 16, "d_ff": 96, "num_hidden_layers": 2,
+                       "num_attention_heads": 4, "vocab_size": 100)") ==
+        count("t5", R"("d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4,
+                       "vocab_size": 100)"));
+}
+
 TEST_CASE("T5's gate is what is_gated_act says, and else what feed_forward_proj says") {
   const std::string t5 = R"("d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2,
                             "num_heads": 4, "vocab_size": 100)";
