@@ -196,6 +196,8 @@ std::string spelt(std::optional<bool> says) {
 std::string_view language_part(const Json& outer) {
   for (const std::string_view name : {"text_config", "llm_config", "language_config"}) {
     if (!outer.contains(name) || outer[name].is_null()) continue;
+    if (!outer[name].is_object())
+      outer[name].fail("expected the keys of a language model, in braces");
     require_language_model(outer, name);
     return name;
   }

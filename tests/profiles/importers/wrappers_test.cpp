@@ -196,6 +196,10 @@ TEST_CASE("detectors and encoders that compare are refused by name, for all thei
     CHECK_THAT(complaint(type, "llama"),
                ContainsSubstring("\"" + type + "\" models compare texts with images and are no"));
   }
+  CHECK_THAT(message_of([] {
+               import_huggingface(R"({"model_type": "llava", "text_config": 5})", "config.json");
+             }),
+             ContainsSubstring("text_config: expected the keys of a language model, in braces"));
   CHECK_THAT(
       complaint("finder", "bert"),
       ContainsSubstring("text_config.model_type: \"bert\" is an encoder and no language part "
