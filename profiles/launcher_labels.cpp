@@ -119,6 +119,7 @@ std::vector<PlainLine> lines_without_labels(std::string_view content) {
   for (const std::string& raw : split(content, '\n')) {
     const std::string plain = without_escapes(raw);
     std::string_view text = plain;
+    while (text.starts_with("> ")) text.remove_prefix(2);  // of a quotation in an issue
     PlainLine line{.number = static_cast<int>(lines.size()) + 1, .label = {}, .text = {}};
     take_time(text);
     while (take_brackets(text, line.label)) {

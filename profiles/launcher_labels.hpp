@@ -24,6 +24,7 @@ struct PlainLine {
 ///   node7: …                 pdsh, clush; only where such a label stands before a line that tools
 ///                            print themselves (a comment of nccl-tests, a heading of GPUs)
 ///   worker-1  | …            docker compose
+///   > …                      a quotation in an issue
 ///   2026-11-28T15:04:19Z …   a time stamp, before any of these
 std::vector<PlainLine> lines_without_labels(std::string_view content);
 

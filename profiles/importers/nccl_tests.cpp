@@ -249,7 +249,7 @@ class TextReader {
     const auto on = std::ranges::find(words, "on"), device = std::ranges::find(words, "device");
     RankPlace place{.line = line_};
     if (!read_number(*(rank + 1), place.rank) || on == words.end() || device == words.end() ||
-        on + 1 != device - 1 || words.end() - device < 4) {
+        on + 1 != device - 1 || words.end() - device < 3) {
       run_.fail_at(line_, "expected \"#  Rank  0 … on HOST device 0 [0x07] NAME\"");
     }
     const auto group = std::ranges::find(words, "Group");
@@ -428,7 +428,9 @@ Cluster cluster_of_log(const CollectiveLog& log, const std::string& device,
                        const std::string& file) {
   const std::string kind = device.empty() ? device_kind_named(log.device) : device;
   if (kind.empty()) {
-    throw Error(ErrorKind::input, concat("no built-in device kind is \"", log.device, "\""),
+    throw Error(ErrorKind::input,
+                log.device.empty() ? std::string("the log does not name its devices")
+                                   : concat("no built-in device kind is \"", log.device, "\""),
                 SourcePlace{file, 0, 0}, {"--device a100 says which kind it is"});
   }
   std::map<std::string, int> ranks;

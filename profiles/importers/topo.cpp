@@ -176,6 +176,16 @@ class Matrix {
       if (digits.find_first_not_of("0123456789") == std::string::npos && std::stoi(digits) > 0)
         return {.links = std::stoi(digits), .path = PciPath::pix};
     }
+    // MetaX's mx-smi and Huawei's npu-smi print tables of the same shape.
+    for (const std::string_view foreign : {"MX", "MXLK", "HCCS", "HCCS_SW", "SIO"}) {
+      if (word != foreign) continue;
+      throw Error(ErrorKind::input,
+                  concat("\"", word,
+                         "\" is a link of another vendor's devices; of AMD's and "
+                         "NVIDIA's tables are read"),
+                  SourcePlace{file_, line, 1},
+                  {"write the machine as an expression: 8xKIND@100GB/s, with a kind of one's own"});
+    }
     throw_at(line,
              concat("expected X, NV with a number of links, PIX, PXB, PHB, NODE or SYS, found "
                     "\"",

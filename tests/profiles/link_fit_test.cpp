@@ -316,6 +316,17 @@ TEST_CASE("devices are found by their whole name") {
   CHECK(device_kind_in("capacity: NVIDIA H100 with 95.04GiB memory") == "h100-96gb");
 }
 
+TEST_CASE("a log without the names of devices is of the kind that is given") {
+  const Cluster truth = parse_cluster("8xa100-80gb@200GB/s:3us");
+  std::string text = printed("all_reduce_perf", Collective::all_reduce, truth, 1);
+  for (int rank = 0; rank < 8; ++rank) text = with(text, " NVIDIA A100-SXM4-80GB", "");
+  const CollectiveLog log = read_collective_log(text, "log.txt");
+  CHECK(log.hosts.size() == 8);
+  CHECK(cluster_of_log(log, "mi300x", "log.txt").kinds.front().name == "mi300x");
+  CHECK_THAT(message_of([&] { cluster_of_log(log, "", "log.txt"); }),
+             ContainsSubstring("does not name its devices"));
+}
+
 TEST_CASE("logs that people have are read as they are") {
   const std::string folder = shared_folder() + "/cases/logs/";
   if (!std::filesystem::exists(folder)) SKIP("no shared cases");

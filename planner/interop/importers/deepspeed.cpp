@@ -307,6 +307,13 @@ bool looks_like_deepspeed(std::string_view content) {
 ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
                               const PlanQuestion& question) {
   const Json json = Json::parse(std::string(content), file);
+  if (json.is_object() && !json.contains("parts")) {
+    throw Error(ErrorKind::input,
+                "a ds_config does not say where the model is cut: the member \"parts\" is missing",
+                SourcePlace{file, 0, 0},
+                {"add the boundaries that PipelineModule prints: \"parts\": [0, 7, 14, 21, 26]",
+                 "a script of Megatron-DeepSpeed: import megatron SCRIPT"});
+  }
   const std::vector<int> parts = read_parts(json.is_array() ? json : json["parts"],
                                             static_cast<int>(question.profile.model.layers.size()));
   const PlanQuestion settled = with_config(question, json);

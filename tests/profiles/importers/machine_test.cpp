@@ -181,6 +181,13 @@ Bandwidth rings_of_text(const std::string& text, const std::string& device) {
 
 }  // namespace
 
+TEST_CASE("tables of other vendors are told as such") {
+  const std::string other =
+      with(printed_matrix(2, [](int, int) { return std::string("NV2"); }), "NV2", "MX");
+  CHECK_THAT(message_of([&] { import_topo(other, "t.txt", "h100"); }),
+             ContainsSubstring("\"MX\" is a link of another vendor's devices"));
+}
+
 TEST_CASE("a switch is seen by a device's own links, and the weakest device limits rings") {
   const auto all = [](const std::string& links) { return [=](int, int) { return links; }; };
   const auto weaker = [](int a, int b) -> std::string {
@@ -241,7 +248,7 @@ TEST_CASE("labels of launchers are stripped, and of several matrices the right o
   };
   for (const std::string label :
        {"gpu07: ", "0: ", " 3: ", "[1,0]<stdout>:", "[0] ", "[default0]:", "worker-1  | ",
-        "2026-11-28T15:04:19.123Z ", "node-a.cluster.local: "}) {
+        "2026-11-28T15:04:19.123Z ", "node-a.cluster.local: ", "> ", "> > "}) {
     INFO(label);
     const Machine machine = import_topo(labelled(label), "t.txt", "a100");
     CHECK(machine.nvlinks == expected.nvlinks);

@@ -66,6 +66,8 @@ TEST_CASE("DeepSpeed: its balanced partition of five equal layers is taken, the 
 }
 
 TEST_CASE("DeepSpeed: what is wrong is said at its place") {
+  CHECK(deepspeed_complaint(R"({"train_batch_size": 8})")
+            .find("does not say where the model is cut") != std::string::npos);
   CHECK(deepspeed_complaint("[0, 2, 6]") ==
         "plan.txt:1:8: [2]: the parts have 6 layers, but the model has 5");
   CHECK(deepspeed_complaint("[1, 5]").find("expected the first layer of each stage, 0 first") !=
