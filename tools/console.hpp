@@ -40,6 +40,8 @@ class Console {
   bool person_reads_errors() const { return error_is_terminal_; }
   bool color() const;
   bool unicode() const { return !options_.ascii; }
+  /// Whether more detail is asked for.
+  bool verbose() const { return options_.verbose > 0; }
   /// Whether no text is printed: `-o -` has standard output for itself.
   bool is_silent() const { return file_on_output_; }
   /// Columns of the terminal, 100 without one.

@@ -304,7 +304,8 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
                         .rows = row_names(loaded.plan, compiled)});
   console.print(draw(run.timeline, drawing));
   console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) + "\n");
-  console.print(plan_table(loaded.plan, loaded.profile.model, prediction, console.unicode()));
+  const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
+  console.print(plan_table(loaded.plan, loaded.profile.model, prediction, rows, console.unicode()));
   const auto utilisation =
       utilisation_of(loaded.plan, loaded.profile.model, loaded.cluster, prediction);
   console.print(utilisation_sentence(loaded.plan, loaded.cluster, utilisation) +

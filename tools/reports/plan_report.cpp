@@ -414,7 +414,8 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   console.print(prediction_sentence(best.plan, problem.cluster, *best.prediction) + "\n");
   console.print(beside.range +
                 utilisation_sentence(best.plan, problem.cluster, utilisation_of(problem, best)));
-  console.print(plan_table(best.plan, model, *best.prediction, console.unicode()));
+  const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
+  console.print(plan_table(best.plan, model, *best.prediction, rows, console.unicode()));
   console.print(beside.time);
   console.print(best.objective ? objective_sentence(search, *best.objective)
                                : own_objective_sentence(problem, search));

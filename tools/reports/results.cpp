@@ -198,9 +198,46 @@ Model with_numbers(Model model) {
   return model;
 }
 
+/// "1-31".
+std::string run_words(std::size_t first, std::size_t last) {
+  return first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
+}
+
+/// Stages that are alike but for their place, one behind the other: where each has a row, `most`
+/// of them.
+std::vector<std::pair<std::size_t, std::size_t>> runs_of_stages(const Plan& plan,
+                                                                const Prediction& prediction,
+                                                                std::size_t most) {
+  const auto alike = [&](std::size_t a, std::size_t b) {
+    const Stage &one = plan.stages[a], &other = plan.stages[b];
+    const StagePrediction &its = prediction.stages.at(a), &others = prediction.stages.at(b);
+    return one.layers.size() == other.layers.size() && its.forward == others.forward &&
+           its.backward == others.backward && its.send == others.send &&
+           one.devices.size() == other.devices.size() &&
+           recompute_in_words(one) == recompute_in_words(other);
+  };
+  std::vector<std::pair<std::size_t, std::size_t>> runs;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    if (plan.stages.size() > most && !runs.empty() && alike(runs.back().first, s)) {
+      runs.back().second = s;
+    } else {
+      runs.emplace_back(s, s);
+    }
+  }
+  return runs;
+}
+
+/// Devices of a run's first stage and of its last one.
+std::string devices_of_run(const Plan& plan, std::size_t first, std::size_t last) {
+  const std::string all = device_list(plan.stages[first]);
+  if (first == last) return all;
+  const std::string end = device_list(plan.stages[last]);
+  return all.substr(0, all.find(' ')) + " .. " + end.substr(end.rfind(' ') + 1);
+}
+
 /// Stages that recompute nothing have no column that says so.
 std::string table_of_stages(const Plan& plan, const Model& model, const Prediction& prediction,
-                            bool unicode) {
+                            std::size_t most, bool unicode) {
   const bool repeats = std::ranges::any_of(
       plan.stages, [](const Stage& stage) { return recompute_in_words(stage) != "none"; });
   std::vector<std::string> headings{">stage",    "layers", "devices", ">forward",
@@ -208,17 +245,28 @@ std::string table_of_stages(const Plan& plan, const Model& model, const Predicti
   if (repeats) headings.insert(headings.end() - 1, "recompute");
   Table table(headings);
   const std::vector<int> leads = lead_devices(plan);
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const Stage& stage = plan.stages[s];
-    const StagePrediction& figures = prediction.stages.at(s);
-    std::vector<std::string> cells{std::to_string(s),
-                                   layer_names(model, stage.layers),
-                                   device_list(stage),
-                                   format_duration(figures.forward),
-                                   format_duration(figures.backward),
-                                   figures.send.count() > 0 ? format_duration(figures.send) : "-",
-                                   peak_words(stage_peak(leads, prediction, stage)),
-                                   percent(figures.idle)};
+  for (const auto& [first, last] : runs_of_stages(plan, prediction, most)) {
+    const Stage& stage = plan.stages[first];
+    const StagePrediction& figures = prediction.stages.at(first);
+    StagePeak peak;
+    double least_idle = figures.idle, most_idle = figures.idle;
+    for (std::size_t s = first; s <= last; ++s) {
+      const StagePeak its = stage_peak(leads, prediction, plan.stages[s]);
+      if (used_part(its) >= used_part(peak)) peak = its;
+      least_idle = std::min(least_idle, prediction.stages.at(s).idle);
+      most_idle = std::max(most_idle, prediction.stages.at(s).idle);
+    }
+    const LayerRange layers{stage.layers.first, plan.stages[last].layers.end};
+    const std::string idle = percent(most_idle);
+    std::vector<std::string> cells{
+        run_words(first, last),
+        layer_names(model, layers),
+        devices_of_run(plan, first, last),
+        format_duration(figures.forward),
+        format_duration(figures.backward),
+        figures.send.count() > 0 ? format_duration(figures.send) : "-",
+        peak_words(peak),
+        percent(least_idle) == idle ? idle : fmt::format("{:.1f}-{}", 100 * least_idle, idle)};
     if (repeats) cells.insert(cells.end() - 1, recompute_in_words(stage));
     table.row(std::move(cells));
   }
@@ -233,13 +281,16 @@ std::size_t width(const std::string& table) {
 }  // namespace
 
 std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,
-                       bool unicode) {
-  constexpr std::size_t widest = 100;
+                       StageRows rows, bool unicode) {
+  constexpr std::size_t widest = 100, readable = 24;
+  const std::size_t most = rows == StageRows::each ? plan.stages.size() : readable;
   std::string table;
   for (const Model& named : {model, with_short_names(model, unicode), with_numbers(model)}) {
-    table = table_of_stages(plan, named, prediction, unicode);
+    table = table_of_stages(plan, named, prediction, most, unicode);
     if (width(table) <= widest) break;
   }
+  const bool joins = runs_of_stages(plan, prediction, most).size() < plan.stages.size();
+  if (joins) table += "a row of several stages has their highest peak; -v has a row for each\n";
   return table;
 }
 

@@ -36,10 +36,15 @@ void name_cluster_devices(nlohmann::ordered_json& result, const Plan& plan,
 /// has other numbers for them: "0-1 are the cluster's 1 3". Nothing where peers share a number.
 void note_device_numbers(Console& console, const Plan& plan);
 
+/// Rows of a table of stages.
+enum class StageRows {
+  together,  ///< of more than 24 stages, those one behind the other that are alike have one row
+  each
+};
 /// Device, layers, forward, backward, peak and its limit, idle: the table people read of a plan.
 /// Where it would be wider than 100 columns names of layers are shortened, or left to numbers.
 std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,
-                       bool unicode);
+                       StageRows rows, bool unicode);
 /// Of the plan's fullest device: "7.79 of 8GiB"; "7.79GiB" without a limit.
 std::string highest_peak(const Prediction& prediction);
 /// "4", or that of each stage: "4-2-2-2".
