@@ -109,6 +109,7 @@ struct ParsedLaunch {
   int plan_flags = 0;
   int flags = 0;
   SourcePlace place;
+  std::string program;
   bool starts = true;
 };
 
@@ -118,6 +119,7 @@ class LaunchParser {
       : from_(launch), reading_(reading) {
     parsed_.dialect = dialect_of(launch, reading.kind);
     parsed_.place = launch.place;
+    parsed_.program = launch.program;
     parsed_.starts = launch.starts;
   }
 
@@ -773,6 +775,19 @@ void note_open(ParsedLaunch& parsed, const FlagReading& reading) {
       concat("taken as not set: ", join_words(unset), "; --set NAME=VALUE sets one"));
 }
 
+/// Programs beside training have the same flags.
+void note_other_program(ParsedLaunch& parsed) {
+  constexpr std::array parts{"generat", "inference", "infer_", "convert",  "preprocess",
+                             "ptq",     "quantize",  "server", "evaluate", "export"};
+  const bool is_other = std::ranges::any_of(
+      parts, [&](const char* part) { return parsed.program.find(part) != std::string::npos; });
+  if (is_other) {
+    parsed.launch.notes.push_back(concat(parsed.program,
+                                         " may not train: the plan is of a training step by its "
+                                         "flags"));
+  }
+}
+
 void require_used(const FlagReading& reading, const std::string& file,
                   const ScriptVariables& variables) {
   for (const auto& [name, value] : variables) {
@@ -800,6 +815,7 @@ MegatronLaunch read_megatron_launch(std::string_view content, const std::string&
   require_variables(parsed, reading.kind);
   require_known(parsed, file);
   note_open(parsed, reading);
+  note_other_program(parsed);
   for (const std::string& section : parsed.other_models) {
     parsed.launch.notes.push_back(
         concat("the plan is of what is trained; ", section, " has ranks of its own"));

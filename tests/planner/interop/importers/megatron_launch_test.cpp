@@ -373,6 +373,8 @@ TEST_CASE("of several starts, the one that trains is meant, and different ones a
       complaint("N=$(cat f)\nif [ $N = 1 ]; then A=\"--num-layers 8\"; fi\n"
                 "pretrain_gpt.py --micro-batch-size 1 $A"),
       ContainsSubstring("a variable has no value: N (run.sh:1, $(cat f), for --num-layers)"));
+  CHECK(notes_mention(launch("python tools/run_text_generation_server.py --micro-batch-size 1"),
+                      "run_text_generation_server.py may not train"));
   // A backslash in front of a comment, or none, ends a command too early.
   const MegatronLaunch broken =
       launch("pretrain_gpt.py --num-layers 8 \\ # eight\n --micro-batch-size 1");
