@@ -307,7 +307,10 @@ void Keys::refuse_true(std::string_view name, const std::string& why) {
 }
 
 void Keys::fail(std::string_view names, const std::string& message) {
-  const std::string name = found(names);
+  std::string name = found(names);
+  for (const std::string& candidate : split(names, '|')) {
+    if (name.empty() && config_.contains(candidate)) name = candidate;  // null
+  }
   (name.empty() ? config_ : config_[name]).fail(message);
 }
 

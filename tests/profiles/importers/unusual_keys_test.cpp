@@ -269,8 +269,9 @@ TEST_CASE("EXAONE's pattern says which layers slide, where no list of types does
     CHECK(letters(types + R"(, "sliding_window_pattern": "LLLG")") == "GLGGGG");
     for (const std::string value : {"\"LLLG\"", "null"}) {
       CHECK_THAT(message_of([&] { letters(", \"sliding_window_pattern\": " + value); }),
-                 ContainsSubstring(
-                     "expected an integer n (each n-th layer sees all tokens), found " + value));
+                 ContainsSubstring("sliding_window_pattern: expected an integer n (each n-th layer "
+                                   "sees all tokens), found " +
+                                   value));
     }
     CHECK_THAT(message_of([&] { letters(R"(, "sliding_window_pattern": 0)"); }),
                ContainsSubstring("sliding_window_pattern: expected an integer from 1"));
