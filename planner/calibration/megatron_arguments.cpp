@@ -163,6 +163,10 @@ std::int64_t MegatronArguments::number(std::string_view name, std::int64_t other
   constexpr std::int64_t most_counted = 1'000'000;
   const bool counts = name.ends_with("-parallel-size") || name == "world-size" ||
                       name == "num-layers" || name == "num-experts" || name == "micro-batch-size";
+  if (name.ends_with("-parallel-size") && value < 1) {
+    throw Error(ErrorKind::input, concat(name, ": expected at least 1, found ", value),
+                found->second.place);
+  }
   if (counts && value > most_counted) {
     throw Error(ErrorKind::input,
                 concat(name, ": expected at most ", most_counted, ", found ", value),

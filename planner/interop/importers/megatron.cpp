@@ -54,6 +54,17 @@ std::optional<OptimizerKind> optimizer_of(const MegatronFlags& flags) {
   fail("--optimizer ", flags.optimizer, ": plans have adam and sgd");
 }
 
+/// Before anything is made for each: layouts have empty stages, but not by the million.
+void require_few_stages(const MegatronFlags& flags, int layers) {
+  const std::int64_t chunks =
+      std::max(flags.virtual_stages.value_or(1), flags.virtual_size.value_or(1));
+  const std::int64_t most = std::max<std::int64_t>(1024, 64 * std::int64_t{layers});
+  if (flags.pipeline * chunks <= most) return;
+  fail(flags.pipeline, " pipeline ranks",
+       chunks > 1 ? concat(" of ", chunks, " virtual stages") : "", " for ", layers,
+       " transformer layers: expected at most ", most, " stages");
+}
+
 int layers_of(const MegatronFlags& flags, const Model& model) {
   const LayerRange blocks = decoder_layers(model);
   if (blocks.size() < 1) fail("the model \"", model.name, "\" has no transformer layers");
@@ -376,7 +387,9 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
                         .others = std::move(launch.others)};
   for (std::string& note : shape_notes(flags, model)) imported.notes.push_back(std::move(note));
   imported.plan.parallelism = parallelism_of(flags, question.cluster, model);
-  const std::vector<MegatronStage> stages = megatron_stages(flags, layers_of(flags, model));
+  const int layers = layers_of(flags, model);
+  require_few_stages(flags, layers);
+  const std::vector<MegatronStage> stages = megatron_stages(flags, layers);
   const Degrees degrees = degrees_of("Megatron-LM", ranks_in(flags, question.cluster),
                                      flags.pipeline, flags.tensor, flags.context);
   const MegatronRecompute recompute = recompute_of(flags, stages);

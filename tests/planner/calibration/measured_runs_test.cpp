@@ -376,6 +376,8 @@ TEST_CASE("MLPerf's logs say what they lack, and what cannot be predicted") {
              ContainsSubstring("cannot have run: 12 devices, batch 16"));
   CHECK_THAT(complaint_of(whole, "\"value\": 16", "\"value\": -1"),
              ContainsSubstring("global_batch_size: expected a number"));
+  CHECK_THAT(complaint_of(whole, "${TP:-2}", "0"),
+             ContainsSubstring("tensor-model-parallel-size: expected at least 1, found 0"));
   CHECK_THAT(complaint_of(whole, "train_step_time", "throughput"),
              ContainsSubstring("no step with a time"));
   const auto reason = [&](std::string text, const std::string& from, const std::string& to) {

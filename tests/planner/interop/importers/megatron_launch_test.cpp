@@ -342,6 +342,20 @@ TEST_CASE("DeepSpeed's Megatron-LM: ZeRO, its optimizer for bf16, and degrees of
   CHECK(notes_mention(ulysses, "Ulysses"));
 }
 
+TEST_CASE("degrees that nobody has are refused before anything is made for each") {
+  const auto imports = [](const std::string& flags) {
+    return message_of([&] {
+      imported("megatron", "p.py --num-layers 8 --micro-batch-size 1 " + flags,
+               question_of(8, "2xh100"));
+    });
+  };
+  CHECK_THAT(imports("--pipeline-model-parallel-size 900000000"),
+             ContainsSubstring("expected at most 1024 stages"));
+  CHECK_THAT(imports("--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank "
+                     "900000000"),
+             ContainsSubstring("of 900000000 virtual stages"));
+}
+
 TEST_CASE("the sequence is the language model's, and encoder-decoders are refused") {
   const std::string start = "pretrain.py --micro-batch-size 1 ";
   const MegatronLaunch images =
