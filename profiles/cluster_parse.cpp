@@ -97,8 +97,10 @@ class Expression {
     const std::vector<std::string> known = builtin_device_kinds();
     const std::string_view device = box != nullptr ? box->kind : name;
     const bool is_file = name.ends_with(".json");
-    if (!is_file && std::ranges::find(known, device) == known.end()) refuse_device(name);
-    const KnownDevice kind = device_named(device);
+    const std::string kind_name =
+        is_file ? std::string(device) : builtin_device_kind_called(device);
+    if (!is_file && std::ranges::find(known, kind_name) == known.end()) refuse_device(name);
+    const KnownDevice kind = device_named(kind_name);
     if (box != nullptr) cluster_.levels.push_back({.count = box->devices, .link = {}});
     if (cluster_.levels.empty()) cluster_.levels.push_back({});
     if (device_total() > most_devices) fail_at(0, concat("more than ", most_devices, " devices"));

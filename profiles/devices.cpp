@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <initializer_list>
 
@@ -572,7 +573,22 @@ std::vector<std::string> builtin_device_kinds() {
   return names;
 }
 
-DeviceKind builtin_device_kind(std::string_view name) {
+std::string builtin_device_kind_called(std::string_view given) {
+  std::string name(given);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  // The memory that a kind has is no part of its name where it came with one size first.
+  constexpr std::array whole_names{std::pair{"a100-40gb", "a100"}, std::pair{"v100-16gb", "v100"},
+                                   std::pair{"h100-80gb", "h100"}, std::pair{"h200-141gb", "h200"},
+                                   std::pair{"t4-16gb", "t4"}};
+  for (const auto& [whole, known] : whole_names) {
+    if (name == whole) name = known;
+  }
+  const std::vector<std::string> known = builtin_device_kinds();
+  return std::ranges::count(known, name) > 0 ? name : std::string(given);
+}
+
+DeviceKind builtin_device_kind(std::string_view given) {
+  const std::string name = builtin_device_kind_called(given);
   if (name == "generic") return generic_kind();
   for (const Row& row : rows()) {
     if (row.name != name) continue;

@@ -147,7 +147,7 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
   set_recompute(problem, target);
   set_degrees(problem, target, said);
   const bool trains = problem.schedules.empty() || problem.schedules.front().name != "inference";
-  if (!said.sharding && trains) problem.optimizer.sharding = usual_sharding(target);
+  if (!said.sharding) problem.optimizer.sharding = trains ? usual_sharding(target) : Sharding::none;
   require_states(problem, target);
   if (!target.trains) problem.straight = true;
   problem.target = &target;

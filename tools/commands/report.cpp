@@ -55,6 +55,8 @@ int report(Console& console, const ReportArguments& arguments) {
   }
   const ordered_json json = page_json(question);
   for (const auto& note : json["plan"]["notes"]) console.note(note.get<std::string>());
+  if (console.person_reads_output() && !console.json() && console.options().output.empty())
+    fail_usage("a page is no text for a terminal: -o page.html writes it");
   const std::string text = page_text(json);
   const ordered_json& what_if = json["what_if"];
   ordered_json result{{"step_ns", json["plan"]["figures"]["step_ns"]},

@@ -12,6 +12,7 @@
 #include "planner/space/space.hpp"
 #include "planner/space/target_question.hpp"
 #include "profiles/error.hpp"
+#include "profiles/devices.hpp"
 #include "profiles/text.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "tools/console.hpp"
@@ -280,8 +281,27 @@ SaidOfPlans said_of_plans(const PlanningOptions& options) {
           .expert_tensor_parallel = options.expert_tensor_parallel != "auto"};
 }
 
+namespace {
+
+/// "16xh100": more than a machine of them has are machines of one each, which few mean.
+std::string why_slow_links(const Problem& problem) {
+  const Cluster& cluster = problem.cluster;
+  if (cluster.levels.size() != 1 || cluster.kinds.size() != 1) return {};
+  const std::string& kind = cluster.kinds.front().name;
+  const std::string& name = problem.cluster_name;
+  const int count = cluster.levels.front().count;
+  if (name != concat(count, "x", kind)) return {};
+  const int box = builtin_links(kind).box;
+  if (box < 2 || count <= box || count % box != 0) return {};
+  return concat(name, " is ", count, " machines of one device each, joined by their network; ",
+                count / box, "x", box, "x", kind, " is ", count / box, " machines of ", box);
+}
+
+}  // namespace
+
 std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem) {
   std::vector<std::string> notes;
+  notes.push_back(why_slow_links(problem));
   if (options.precision.empty()) {
     notes.push_back(why_usual_precision(problem.profile, kinds_of(problem)));
   }
