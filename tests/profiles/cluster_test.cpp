@@ -54,6 +54,7 @@ TEST_CASE("every built-in kind and cluster is valid, and reachable by an express
     INFO(name);
     CHECK(builtin_device_kind(name).name == name);
     CHECK_FALSE(builtin_device_kind(name).source.empty());
+    CHECK(builtin_device_kind_called(name) == name);
     CHECK_NOTHROW(validate(parse_cluster("4x" + name)));
   }
   for (const std::string& name : builtin_clusters()) {
@@ -61,6 +62,14 @@ TEST_CASE("every built-in kind and cluster is valid, and reachable by an express
     CHECK_NOTHROW(validate(parse_cluster(name)));
     CHECK(device_count(parse_cluster("4x" + name)) == 4 * device_count(parse_cluster(name)));
   }
+}
+
+TEST_CASE("devices are called in any case, and with the memory that the first ones had") {
+  CHECK(parse_cluster("8xA100-40GB").kinds == parse_cluster("8xa100").kinds);
+  CHECK(parse_cluster("2x8xH100-80GB").kinds == parse_cluster("2x8xh100").kinds);
+  CHECK(builtin_device_kind("MI300X") == builtin_device_kind("mi300x"));
+  CHECK(builtin_device_kind_called("H1000") == "H1000");
+  CHECK_THAT(message_of([] { parse_cluster("8xA1000"); }), ContainsSubstring("\"A1000\""));
 }
 
 TEST_CASE("an expression lists counts and links, outermost first") {

@@ -30,6 +30,7 @@ TEST_CASE("durations are exact, whatever unit they are written in") {
   CHECK(parse_duration("0.3us") == 300ns);
   CHECK(parse_duration("1.5 s") == 1500ms);
   CHECK(parse_duration("2min") == 120s);
+  CHECK(parse_duration("1.5d") == 36h);
   CHECK(parse_duration("1h") == 3600s);
   CHECK(parse_duration("1.5µs") == 1500ns);
   CHECK(parse_duration("1e3ns") == 1us);
