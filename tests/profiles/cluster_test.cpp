@@ -2,6 +2,7 @@
 
 #include <rapidcheck.h>
 
+#include "profiles/devices.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
