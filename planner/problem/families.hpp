@@ -18,12 +18,12 @@
 namespace stagecraft {
 
 enum class PlanFamily {
-  searched,           ///< what the search goes through
-  several_degrees,    ///< of tensor parallelism, in stages of one plan
-  unequal_replicas,   ///< stages with unlike numbers of replicas, or replicas out of step
-  empty_stages,       ///< some stage has no layers
-  scattered_devices,  ///< stages on other than consecutive devices, in the cluster's order or one
-                      ///< of those that were tried (planner/space/device_orders.hpp)
+  searched,            ///< what the search goes through
+  several_degrees,     ///< of tensor parallelism, in stages of one plan
+  unequal_replicas,    ///< stages with unlike numbers of replicas, or replicas out of step
+  empty_stages,        ///< some stage has no layers
+  scattered_devices,   ///< stages on other than consecutive devices, in the cluster's order or one
+                       ///< of those that were tried (planner/space/device_orders.hpp)
   other_layer_orders,  ///< stages along other orders of a branching model's layers
   any_kind             ///< everything else, where the best plan is such a one
 };
