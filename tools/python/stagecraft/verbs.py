@@ -34,7 +34,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     model: Built-in name, config.json, profile, or file of another planner
     cluster: Name, expression such as 4x8xh100@400Gb/s, or file of a cluster; optional if MODEL's file names devices
         …
-    memory: Memory of each device (the cluster's)
+    memory: Memory of each device that is left to training, nothing of it reserved (the cluster's, less what CUDA
+        and NCCL …
     bandwidth: Bandwidth of every link (the cluster's)
     devices: Number of devices: the first N of the cluster, or N instead of the number in MODEL's file (all)
     for_: Only plans that this framework runs, which `export` writes for it: megatron, torchtitan, torch, deepspeed,
