@@ -16,6 +16,7 @@
 #include "planner/calibration/measured_runs.hpp"
 #include "planner/calibration/megatron_arguments.hpp"
 #include "planner/interop/importers/flag_words.hpp"
+#include "profiles/cluster.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 
@@ -56,7 +57,8 @@ void read_memory(Log& log, std::string_view text) {
   const double most = number_after(text, "| max allocated:").value_or(0) * mebi;
   if (most <= log.memory) return;
   log.memory = most;
-  log.memory_rank = static_cast<int>(number_after(text, "[Rank ").value_or(0));
+  log.memory_rank =
+      static_cast<int>(std::min<double>(number_after(text, "[Rank ").value_or(0), most_devices));
 }
 
 Log read_log(std::string_view content, const std::string& file) {

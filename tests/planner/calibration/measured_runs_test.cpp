@@ -294,6 +294,9 @@ TEST_CASE("logs that cannot be predicted say why, and broken ones are refused") 
   CHECK_THAT(message_of([&] { runs_of(text, h100); }),
              ContainsSubstring("hidden-size: expected a whole number, found \"wide\""));
   text = megatron_log();
+  text.replace(text.find("[Rank 4]"), 8, "[Rank 99999999999]");
+  CHECK(runs_of(text, h100)[0].memory_stage == 1);
+  text = megatron_log();
   CHECK_THAT(message_of([&] { runs_of(text.substr(text.find("> padded")), h100); }),
              ContainsSubstring("no arguments"));
   CHECK_THAT(message_of([&] { runs_of(text.substr(0, text.find("> padded")), h100); }),
