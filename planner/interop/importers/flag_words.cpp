@@ -49,13 +49,13 @@ void read_members(const Json& json, const std::string& section, std::vector<Flag
       read_members(value, section.empty() ? name : section + "." + name, words);
       continue;
     }
-    if (value.is_null()) continue;
     const std::string text = value.is_string() ? plain_value(value.string()) : value.raw().dump();
     add_word(words,
              {.name = plain_flag_name(name),
               .value = text,
               .place = words.size() < most_places ? place_of(value) : SourcePlace{json.file()},
-              .section = section});
+              .section = section,
+              .is_null = value.is_null()});
   }
 }
 
@@ -308,7 +308,7 @@ class LaunchReader {
     flag = valued(std::move(flag), text.piece(equals + 1));
     flag.place = place;
     flag.value = plain_value(*flag.value);
-    if (flag.value == "null" || flag.value == "None") return;
+    flag.is_null = flag.value == "null" || flag.value == "None";
     add_word(launch.words, std::move(flag));
   }
 

@@ -33,7 +33,7 @@ struct FlagWord {
   std::string section;  ///< "model"; "launcher" in front of the program; empty: a flag
   std::vector<MissingVariable> missing;  ///< not empty: the value is not known
   std::vector<std::string> open_flags;   ///< flags that may stand where the value is not known
-  bool is_null = false;                  ///< YAML's null: it is said that there is none
+  bool is_null = false;  ///< null in YAML, JSON or an override: it is said that there is none
 };
 
 /// One start of a program, with its flags.

@@ -307,6 +307,16 @@ TEST_CASE("NeMo switches recomputation and FP8 by one member each") {
                "  activations_checkpoint_num_layers: 0\n") == none);
   CHECK(recipe("  activations_checkpoint_method: block\n  activations_checkpoint_num_layers: 2\n"
                "  activations_checkpoint_granularity: ~\n") == none);
+  CHECK(launch(R"({"model": {"num_layers": 8, "micro_batch_size": 1,
+                   "activations_checkpoint_method": "block",
+                   "activations_checkpoint_num_layers": 2,
+                   "activations_checkpoint_granularity": null}})",
+               {}, "r.json")
+            .flags == none);
+  CHECK(launch("python pretraining.py model.num_layers=8 model.micro_batch_size=1 "
+               "model.activations_checkpoint_method=uniform "
+               "model.activations_checkpoint_granularity=null")
+            .flags == none);
   const MegatronFlags full = recipe(
       "  activations_checkpoint_granularity: full\n  activations_checkpoint_method: block\n"
       "  activations_checkpoint_num_layers: 2\n");
