@@ -1,11 +1,9 @@
 // No flag is ignored: given to what it does not apply to, it is refused, and everywhere else it
 // changes what is printed.
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -15,32 +13,13 @@
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "tests/cli/answers.hpp"
+
+using namespace stagecraft::tests;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Answer {
-  int code = 0;
-  std::string text;
-  bool operator==(const Answer&) const = default;
-};
-
-// Runs a command in a folder; both streams.
-Answer answer(const fs::path& folder, const std::string& words) {
-  const std::string command = "cd '" + folder.string() +
-                              "' && STAGECRAFT_PROGRESS=never '" STAGECRAFT_PROGRAM "' " + words +
-                              " 2>&1 </dev/null";
-  FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  Answer result;
-  std::array<char, 4096> buffer{};
-  while (const std::size_t count = fread(buffer.data(), 1, buffer.size(), pipe))
-    result.text.append(buffer.data(), count);
-  const int status = pclose(pipe);
-  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return result;
-}
 
 // The flags in a verb's --help, but for those that all verbs have.
 std::set<std::string> flags_of(const fs::path& folder, const std::string& verb) {

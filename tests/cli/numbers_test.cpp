@@ -1,12 +1,9 @@
 // Whatever numbers it is given, the program prints numbers, or says which of them it does not take:
 // no inf, no nan, nothing that has run out of its type, and no fault of its own.
 
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cctype>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -14,29 +11,11 @@
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "tests/cli/answers.hpp"
+
+using namespace stagecraft::tests;
 
 namespace {
-
-struct Told {
-  int code = 0;
-  std::string text;
-};
-
-/// What a command in a folder prints, on both streams.
-Told told_by(const std::filesystem::path& folder, const std::string& words) {
-  const std::string command = "cd '" + folder.string() +
-                              "' && STAGECRAFT_PROGRESS=never '" STAGECRAFT_PROGRAM "' " + words +
-                              " 2>&1 </dev/null";
-  FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  Told told;
-  std::array<char, 4096> buffer{};
-  while (const std::size_t count = fread(buffer.data(), 1, buffer.size(), pipe))
-    told.text.append(buffer.data(), count);
-  const int status = pclose(pipe);
-  told.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return told;
-}
 
 /// A word by itself, or with a sign or a unit ("-nan", "inf%", "infs"), is none of a sentence's.
 std::string word_that_is_no_number(std::string text) {
@@ -92,7 +71,7 @@ TEST_CASE("whatever numbers a verb is given, it prints numbers or refuses them",
   std::filesystem::create_directory(folder);
   const auto check = [&](const std::string& words) {
     for (const std::string& all : {words, words + " --json"}) {
-      const Told told = told_by(folder, all);
+      const Answer told = answer(folder, all);
       INFO(all << "\n" << told.text.substr(0, 2000));
       CHECK((told.code == 0 || (told.code >= 2 && told.code <= 6)));
       CHECK(word_that_is_no_number(told.text) == "");

@@ -2,11 +2,17 @@
 // end it in good order; ranks that are killed before they train are started again; and two runs do
 // not write to one folder. The suite takes one case of each; tests_faults '[hundred]' takes many.
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <array>
 #include <chrono>
 #include <csignal>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -205,6 +211,69 @@ TEST_CASE("SIGTERM to any rank ends the run with its name", "[seconds]") {
     CHECK(run.wait() == 128 + SIGTERM);
     CHECK(lines_with(run.errors(), "rank 1 (stage 1, replica 0) was interrupted by signal 15") ==
           1);
+  }
+}
+
+namespace {
+
+int free_port() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(bind(listener, any, size) == 0);
+  REQUIRE(getsockname(listener, any, &size) == 0);
+  close(listener);
+  return ntohs(address.sin_port);
+}
+
+/// A rank of its own, as on a host of its own: nobody started it together with the others.
+std::unique_ptr<ProgramRun> lone_rank(const Fixture& fixture, int rank, int ranks, int port) {
+  const std::filesystem::path folder = fixture.folder.path() / ("rank-" + std::to_string(rank));
+  std::filesystem::create_directory(folder);
+  const std::vector<std::pair<const char*, std::string>> variables{
+      {"RANK", std::to_string(rank)},
+      {"WORLD_SIZE", std::to_string(ranks)},
+      {"LOCAL_RANK", "0"},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", std::to_string(port)},
+      {"STAGECRAFT_SECRET", "of this test"}};
+  for (const auto& [name, value] : variables) ::setenv(name, value.c_str(), 1);
+  std::vector<std::string> words = fixture.run(100000);
+  words[1] = (fixture.folder.path() / "plan.json").string();
+  words[3] = (fixture.folder.path() / "text").string();
+  auto run = std::make_unique<ProgramRun>(folder, words);
+  for (const auto& [name, value] : variables) ::unsetenv(name);
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("where one rank is stopped, no rank on another host takes rank 0's end for the cause",
+          "[seconds]") {
+  const Fixture fixture("stopped-apart");
+  fixture.make_plan("tiny-gpt", "plan.json", 3);
+  const int port = free_port();
+  std::vector<std::unique_ptr<ProgramRun>> ranks;
+  for (int rank = 0; rank < 3; ++rank) ranks.push_back(lone_rank(fixture, rank, 3, port));
+  const auto record = await_step(fixture.records(), 1, 3);
+  REQUIRE(record);
+  REQUIRE(record->pid == ranks[1]->pid());
+  kill(record->pid, SIGSTOP);
+  CHECK(ranks[0]->wait() == 5);
+  CHECK(ranks[2]->wait() == 5);
+  kill(record->pid, SIGCONT);
+  CHECK(ranks[1]->wait() == 5);
+  // Its records and its connection may tell, whichever is first.
+  INFO(ranks[0]->errors());
+  CHECK(lines_with(ranks[0]->errors(), "rank 1 (stage 1, replica 0) is silent") +
+            lines_with(ranks[0]->errors(), "rank 1 has been silent") ==
+        1);
+  for (const auto& rank : ranks) {
+    INFO(rank->errors());
+    CHECK(lines_with(rank->errors(), "rank 0 has gone") == 0);
   }
 }
 

@@ -29,10 +29,10 @@ struct Fixture {
     make_plan("tiny-gpt", "plan.json");
   }
 
-  void make_plan(const std::string& model, const std::string& file) const {
-    ProgramRun plan(folder.path(),
-                    {"plan", model, "2xcpu", "--batch", "4", "--microbatch", "1", "--sequence", "8",
-                     "--straight", "--schedule", "1f1b", "-o", file});
+  void make_plan(const std::string& model, const std::string& file, int devices = 2) const {
+    ProgramRun plan(folder.path(), {"plan", model, std::to_string(devices) + "xcpu", "--batch", "4",
+                                    "--microbatch", "1", "--sequence", "8", "--straight",
+                                    "--schedule", "1f1b", "-o", file});
     if (plan.wait() != 0) throw std::runtime_error(plan.errors());
   }
 
