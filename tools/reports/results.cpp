@@ -127,9 +127,8 @@ std::string layer_names(const Model& model, LayerRange layers) {
 
 namespace {
 
-/// Replicas, peers joined: "0 1", "0-7 8-15", and of more than a column has room for
-/// "0-7 .. 120-127".
-std::string device_list(const Stage& stage) {
+/// Each replica's devices, peers joined: "0", "8-15", "0+4".
+std::vector<std::string> replica_words(const Stage& stage) {
   std::vector<std::string> replicas;
   for (const auto& peers : stage.devices) {
     const bool run = peers.size() > 1 &&
@@ -138,9 +137,17 @@ std::string device_list(const Stage& stage) {
     replicas.push_back(run ? fmt::format("{}-{}", peers.front(), peers.back())
                            : fmt::format("{}", fmt::join(peers, "+")));
   }
-  std::string all = fmt::format("{}", fmt::join(replicas, " "));
+  return replicas;
+}
+
+/// Of the stages [first, last]: "0 1", "0-7 8-15", and of several stages, or more than a column has
+/// room for, "0-7 .. 120-127".
+std::string device_list(const Plan& plan, std::size_t first, std::size_t last) {
+  const std::vector<std::string> replicas = replica_words(plan.stages[first]);
+  const std::string all = fmt::format("{}", fmt::join(replicas, " "));
   constexpr std::size_t widest = 15;
-  return all.size() <= widest ? all : replicas.front() + " .. " + replicas.back();
+  if (first == last && all.size() <= widest) return all;
+  return replicas.front() + " .. " + replica_words(plan.stages[last]).back();
 }
 
 /// The peak of a stage's fullest device, and what that may hold.
@@ -203,8 +210,8 @@ std::string run_words(std::size_t first, std::size_t last) {
   return first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
 }
 
-/// Stages that are alike but for their place, one behind the other: where each has a row, `most`
-/// of them.
+/// Stages [first, last] that share a row: each by itself where there are at most so many, else
+/// those one behind the other that are alike but for their place.
 std::vector<std::pair<std::size_t, std::size_t>> runs_of_stages(const Plan& plan,
                                                                 const Prediction& prediction,
                                                                 std::size_t most) {
@@ -225,14 +232,6 @@ std::vector<std::pair<std::size_t, std::size_t>> runs_of_stages(const Plan& plan
     }
   }
   return runs;
-}
-
-/// Devices of a run's first stage and of its last one.
-std::string devices_of_run(const Plan& plan, std::size_t first, std::size_t last) {
-  const std::string all = device_list(plan.stages[first]);
-  if (first == last) return all;
-  const std::string end = device_list(plan.stages[last]);
-  return all.substr(0, all.find(' ')) + " .. " + end.substr(end.rfind(' ') + 1);
 }
 
 /// Stages that recompute nothing have no column that says so.
@@ -261,7 +260,7 @@ std::string table_of_stages(const Plan& plan, const Model& model, const Predicti
     std::vector<std::string> cells{
         run_words(first, last),
         layer_names(model, layers),
-        devices_of_run(plan, first, last),
+        device_list(plan, first, last),
         format_duration(figures.forward),
         format_duration(figures.backward),
         figures.send.count() > 0 ? format_duration(figures.send) : "-",
