@@ -58,12 +58,15 @@ Fault check_model(const ParallelSubject& subject) {
                             "tokens and experts could be shared"),
                      {"leave \"parallelism\" out"}};
   }
-  const bool shares_experts =
-      degrees.expert > 1 || degrees.expert_tensor > 0 || degrees.expert_nodes > 0;
-  if (!shares_experts) return {};
+  const char* const said = degrees.expert > 1          ? "expert"
+                           : degrees.expert_tensor > 0 ? "expert_tensor"
+                           : degrees.expert_nodes > 0  ? "expert_nodes"
+                           : degrees.expert_load > 1   ? "expert_load"
+                                                       : nullptr;
+  if (said == nullptr) return {};
   if (!transformer->experts) {
-    return fault_at("expert", concat("the model \"", subject.model.name, "\" has no experts"),
-                    {"leave \"expert\" out"});
+    return fault_at(said, concat("the model \"", subject.model.name, "\" has no experts"),
+                    {concat("leave \"", said, "\" out")});
   }
   const std::int64_t experts = transformer->experts->count;
   if (experts % degrees.expert != 0) {

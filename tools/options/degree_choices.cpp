@@ -58,10 +58,12 @@ std::vector<int> expert_tensor_choices(const PlanningOptions& options, const Pro
   return searches && has_peers ? std::vector{0, 1} : std::vector{0};
 }
 
-/// The flag behind what only models with experts have.
+/// The flag behind what only models with experts have; empty if nothing of it is asked.
 std::string_view expert_flag(const Parallelism& parallelism) {
   if (parallelism.expert > 1) return "--expert-parallel";
-  return parallelism.expert_tensor > 0 ? "--expert-tensor-parallel" : "--expert-nodes";
+  if (parallelism.expert_tensor > 0) return "--expert-tensor-parallel";
+  if (parallelism.expert_nodes > 0) return "--expert-nodes";
+  return parallelism.expert_load > 1 ? "--expert-load" : "";
 }
 
 /// Degrees that divide what they are to divide. Throws Error (usage).
@@ -74,7 +76,7 @@ void require_degrees(const Problem& problem, const Parallelism& parallelism) {
         "transformers; \"",
         problem.model_name, "\" is not known as one");
   }
-  if (parallelism.expert > 1 || parallelism.expert_tensor > 0 || parallelism.expert_nodes > 0) {
+  if (!expert_flag(parallelism).empty()) {
     if (!transformer->experts) {
       fail_usage(expert_flag(parallelism), ": the model \"", problem.model_name,
                  "\" has no experts");
