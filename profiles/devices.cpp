@@ -222,8 +222,9 @@ const std::vector<Row>& rows() {
        nvlinks_a800,
        "NVIDIA A800 datasheet (SXM4, 80 GB): 400 GB/s of NVLink both ways",
        nvswitch_reserve},
+      // "dgx h100" is a machine, as submissions to MLPerf name it; its devices have 80 GB.
       {"h100",
-       {"h100 80gb hbm3"},
+       {"h100 80gb hbm3", "h100 sxm5 80gb", "h100 sxm 80gb", "dgx h100"},
        {79.11, "vllm-project/vllm issue 27508"},
        {34, 67, 989, 989, 1979},
        3350,

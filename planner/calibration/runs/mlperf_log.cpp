@@ -95,6 +95,7 @@ struct MlperfEvent {
   std::string key;
   double milliseconds = 0;
   double samples = 0;  ///< trained so far, where it says so
+  double tokens = 0;   ///< of the block that it opens, where it says so (GPT-3's "epoch_count")
 };
 
 struct MlperfLog {
@@ -164,8 +165,9 @@ void read_event(MlperfLog& log, std::string_view text, const SourcePlace& place)
     const double seconds = number_in(event.value("value", nlohmann::json()), "train_step_time");
     if (seconds > 0) log.seconds.push_back(seconds);
   }
-  log.events.push_back(
-      {key, number_in(event, "time_ms"), std::max(number_in(metadata, "samples_count"), 0.0)});
+  log.events.push_back({key, number_in(event, "time_ms"),
+                        std::max(number_in(metadata, "samples_count"), 0.0),
+                        std::max(number_in(metadata, "epoch_count"), 0.0)});
 }
 
 void read_machine(MlperfLog& log, std::string_view text) {
@@ -179,15 +181,18 @@ std::string_view without_blanks(std::string_view text) {
   return text;
 }
 
-/// "8", or what stands between ":-" and "}".
+std::string_view without_quotes(std::string_view text) {
+  const bool quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') &&
+                      text.back() == text.front();
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+/// "8", or what stands behind ":-" or ":=" in "${NAME:-8}", with or without quotes.
 std::string value_of(std::string_view text) {
-  text = without_blanks(text.substr(0, text.find(" #")));
-  const std::size_t otherwise = text.find(":-");
+  text = without_quotes(without_blanks(text.substr(0, text.find(" #"))));
+  const std::size_t otherwise = std::min(text.find(":-"), text.find(":="));
   if (text.starts_with("${") && text.ends_with('}') && otherwise != text.npos)
-    text = text.substr(otherwise + 2, text.size() - otherwise - 3);
-  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') &&
-      text.back() == text.front())
-    text = text.substr(1, text.size() - 2);
+    text = without_quotes(text.substr(otherwise + 2, text.size() - otherwise - 3));
   if (text == "true" || text == "1.0") return "True";
   if (text == "false") return "False";
   if (text == "null" || text == "none") return "None";
@@ -234,19 +239,25 @@ MlperfLog read_mlperf(std::string_view content, const std::string& file) {
   return log;
 }
 
-/// Of blocks of training, whose samples the next event counts that counts any.
-std::vector<double> steps_of_blocks(const MlperfLog& log) {
+/// Of blocks of training: the samples of each are what the next event counts that counts more, or
+/// the tokens that its own start tells, over the sequence's length.
+std::vector<double> steps_of_blocks(const MlperfLog& log, std::int64_t sequence) {
   std::vector<double> seconds;
   const std::vector<MlperfEvent>& events = log.events;
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (events[i].key != "block_start") continue;
     const auto stop = std::find_if(events.begin() + static_cast<std::ptrdiff_t>(i), events.end(),
                                    [](const MlperfEvent& e) { return e.key == "block_stop"; });
-    const auto counted = std::find_if(
-        stop, events.end(), [&](const MlperfEvent& e) { return e.samples > events[i].samples; });
-    if (counted == events.end()) break;
-    const double steps = (counted->samples - events[i].samples) / static_cast<double>(log.batch);
-    seconds.push_back((stop->milliseconds - events[i].milliseconds) / 1000 / steps);
+    if (stop == events.end()) break;
+    double samples = events[i].tokens / static_cast<double>(sequence);
+    if (samples == 0) {
+      const auto counted = std::find_if(
+          stop, events.end(), [&](const MlperfEvent& e) { return e.samples > events[i].samples; });
+      if (counted == events.end()) break;
+      samples = counted->samples - events[i].samples;
+    }
+    seconds.push_back((stop->milliseconds - events[i].milliseconds) / 1000 /
+                      (samples / static_cast<double>(log.batch)));
   }
   return seconds;
 }
@@ -338,7 +349,8 @@ std::vector<MeasuredRun> read_mlperf_log(std::string_view content, const std::st
         file);
   }
   run.label = concat(run.model, ", ", configuration_of(run.recipe));
-  set_steps(run, log.seconds.empty() ? steps_of_blocks(log) : log.seconds, file);
+  set_steps(run, log.seconds.empty() ? steps_of_blocks(log, run.recipe.work.sequence) : log.seconds,
+            file);
   run.assumptions = {
       "what no variable says of MLPerf runs is as in NVIDIA's submissions; steps of means over "
       "several are one each"};

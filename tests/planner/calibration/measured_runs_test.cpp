@@ -340,7 +340,7 @@ const std::string nemo_configuration =
     "0:       num_nodes: 2\n";
 const std::string mlperf_variables =
     "export MICRO_BATCH_SIZE=1\nexport TENSOR_MODEL_PARALLEL=${TP:-2}\n"
-    "export PIPELINE_MODEL_PARALLEL=\"2\"  # stages\nexport INTERLEAVED_PIPELINE=null\n"
+    "export PIPELINE_MODEL_PARALLEL=\"2\"  # stages\nexport INTERLEAVED_PIPELINE=\"${VP:=null}\"\n"
     "+ export FP8=True\nexport DGXNNODES=2\nexport DGXNGPU=4\n";
 
 }  // namespace
@@ -367,6 +367,13 @@ TEST_CASE("MLPerf's events and a configuration become a run") {
                              block("eval_start", 9100, 64) + block("block_start", 12000, 64) +
                              block("block_stop", 15200, 128);
   CHECK(runs_of(mlperf_log(mlperf_variables, blocks)).front().seconds == Approx(0.8));
+  // GPT-3's blocks say their tokens: 2 x 64 samples of 8,192 tokens are 8 steps of 16.
+  const std::string tokens = concat(", \"epoch_count\": ", 128 * 8192);
+  const std::string counted = mlperf_event("block_start", "null", tokens, 1000) +
+                              mlperf_event("block_stop", "null", tokens, 9000) +
+                              mlperf_event("block_start", "null", tokens, 12000) +
+                              mlperf_event("block_stop", "null", tokens, 18400);
+  CHECK(runs_of(mlperf_log(mlperf_variables, counted)).front().seconds == Approx(0.8));
 }
 
 TEST_CASE("MLPerf's logs say what they lack, and what cannot be predicted") {
