@@ -315,7 +315,7 @@ TEST_CASE("devices are found by their whole name") {
   }
   CHECK(device_kind_in("capacity: NVIDIA H100 with 95.04GiB memory") == "h100-96gb");
   CHECK(device_kind_in("NVIDIA DGX H100") == "h100");
-  CHECK(device_kind_in("SMC H100 SXM 80GB") == "h100");
+  CHECK(device_kind_in("NVIDIA H100-SXM5-80GB") == "h100");
 }
 
 TEST_CASE("a log without the names of devices is of the kind that is given") {
