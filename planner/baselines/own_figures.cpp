@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/costs/device_memory.hpp"
 #include "profiles/error.hpp"
 #include "profiles/peer_messages.hpp"
 
@@ -20,9 +21,10 @@ int usable_devices(const Problem& problem) {
 }
 
 double usable_memory(const Problem& problem) {
-  const DeviceKind& kind = kind_of(problem.cluster, 0);
+  DeviceKind kind = kind_of(problem.cluster, 0);
   if (kind.memory_unlimited) return unlimited_memory;
-  return static_cast<double>(usable_memory(kind)) * problem.memory_fraction;
+  take_part_of_memory(kind, problem.memory_fraction);
+  return static_cast<double>(usable_memory(kind));
 }
 
 SearchResult no_stages(const NoStages& why) {

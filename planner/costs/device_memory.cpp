@@ -13,7 +13,6 @@ namespace {
 void give_memory(DeviceKind& kind, Bytes memory) {
   kind.memory = memory;
   kind.memory_unlimited = false;
-  kind.reserve = 0;  // what is given may be used
 }
 
 /// What the plan was made for, of each of the cluster's kinds; nothing where it does not say so.
@@ -30,17 +29,27 @@ void give_memory(Cluster& cluster, Bytes memory) {
   for (DeviceKind& kind : cluster.kinds) give_memory(kind, memory);
 }
 
+std::string why_nothing_left(const Cluster& cluster) {
+  for (const DeviceKind& kind : cluster.kinds) {
+    if (kind.memory_unlimited || kind.reserve == 0 || kind.memory > kind.reserve) continue;
+    return concat(format_bytes(kind.memory), " of each ", kind.name,
+                  " leave nothing for training: ", format_bytes(kind.reserve),
+                  " are taken before it (", kind.reserve_source, ")");
+  }
+  return {};
+}
+
 void take_part_of_memory(DeviceKind& kind, double part) {
   if (kind.memory_unlimited || part >= 1) return;
-  const auto usable = static_cast<double>(usable_memory(kind));
-  kind.memory = static_cast<Bytes>(usable * part) + kind.reserve;
+  const auto memory = static_cast<Bytes>(static_cast<double>(kind.memory) * part);
+  kind.memory = std::max(memory, kind.reserve);
 }
 
 void take_memory_of_question(Cluster& cluster, const Plan& plan) {
   const std::vector<std::optional<Bytes>> asked = asked_memory(cluster, plan);
   for (std::size_t kind = 0; kind < asked.size(); ++kind) {
     if (cluster.kinds[kind].memory_unlimited && asked[kind])
-      give_memory(cluster.kinds[kind], *asked[kind]);
+      give_memory(cluster.kinds[kind], *asked[kind] + cluster.kinds[kind].reserve);
   }
 }
 
@@ -51,9 +60,10 @@ std::string other_memory(const Cluster& cluster, const Plan& plan) {
     const DeviceKind& kind = cluster.kinds[static_cast<std::size_t>(which)];
     const std::optional<Bytes>& memory = asked[static_cast<std::size_t>(which)];
     if (kind.memory_unlimited || !memory || *memory == usable_memory(kind)) continue;
-    return concat("the plan was made for ", format_bytes(*memory), " of each ", kind.name,
-                  ", but is judged by all that may be used, ", format_bytes(usable_memory(kind)),
-                  "; --memory ", exact_bytes(*memory), " asks about the former");
+    const Bytes whole = *memory + kind.reserve;
+    return concat("the plan was made for ", format_bytes(whole), " of each ", kind.name,
+                  ", but is judged by all of its memory, ", format_bytes(kind.memory),
+                  "; --memory ", exact_bytes(whole), " asks about the former");
   }
   return {};
 }

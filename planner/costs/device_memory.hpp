@@ -9,10 +9,15 @@
 
 namespace stagecraft {
 
-/// Every device has so much, and all of it may be used.
+/// Every device has so much, as the driver would report it: what the device's kind reserves is a
+/// part of it.
 void give_memory(Cluster& cluster, Bytes memory);
 
-/// Only such a part of what may be used of it; nothing changes where that is unlimited.
+/// Where a kind reserves all of its memory: a sentence that says so; else empty.
+std::string why_nothing_left(const Cluster& cluster);
+
+/// Only such a part of the memory, of which the kind reserves as much as before; nothing changes
+/// where the memory is unlimited.
 void take_part_of_memory(DeviceKind& kind, double part);
 
 /// Devices whose memory is unlimited have what the plan was made for, if it says so. Those that

@@ -1,13 +1,18 @@
 #include "planner/search/remedies.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "planner/costs/device_memory.hpp"
 #include "planner/layouts/tightest_plan.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/room.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
+#include "profiles/text.hpp"
 #include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
@@ -166,6 +171,15 @@ void try_sgd(Remedies& remedies) {
   remedies.try_out(changed, "--optimizer sgd");
 }
 
+/// "--pp and --dp": the degrees that all stages are to have, as they were given.
+std::string pins_of(const Problem& problem) {
+  std::vector<std::string> flags;
+  if (problem.pinned.pipeline) flags.emplace_back("--pp");
+  if (problem.pinned.replicas) flags.emplace_back("--dp");
+  if (problem.pinned.samples_per_replica) flags.emplace_back("--mbs");
+  return join_words(flags);
+}
+
 void try_fewer_demands(Remedies& remedies) {
   const Problem& problem = remedies.problem();
   Problem changed = problem;
@@ -173,7 +187,7 @@ void try_fewer_demands(Remedies& remedies) {
   if (problem.max_stages) remedies.try_out(changed, "without --max-stages");
   changed = problem;
   changed.pinned = {};
-  if (problem.pinned.any()) remedies.try_out(changed, "without --pp, --dp and --mbs");
+  if (problem.pinned.any()) remedies.try_out(changed, concat("without ", pins_of(problem)));
   changed = problem;
   changed.straight = false;
   if (problem.straight) remedies.try_out(changed, "without --straight");
@@ -198,32 +212,29 @@ void try_all_memory(Remedies& remedies) {
   remedies.try_out(changed, "--mem-limit 100%");
 }
 
-/// A thousandth of so much, or less.
-Bytes unit_for(Bytes bytes) {
-  Bytes unit = Bytes{1} << 30;
-  while (unit > 1 && bytes < unit << 10) unit >>= 10;
-  return unit;
+/// At least so much, as people say it: "159GiB", "6.7MiB".
+std::string rounded_up(Bytes bytes) {
+  constexpr std::array names{"B", "KiB", "MiB", "GiB"};
+  std::size_t which = 0;
+  double number = static_cast<double>(bytes);
+  for (; number >= 1024 && which + 1 < names.size(); ++which) number /= 1024;
+  if (number < 10 && which > 0)
+    return fmt::format("{:.2g}{}", std::ceil(number * 10) / 10, names[which]);
+  return fmt::format("{:.0f}{}", std::ceil(number), names[which]);
 }
 
-/// As much as the closest plan needs, in whole units.
+/// As much as the closest plan needs, or a little more.
 std::optional<std::string> more_memory(const Remedies& remedies, const Candidate& closest) {
   const Problem& problem = remedies.problem();
   Bytes most = 0;
-  // What is given may be used: none of it is the framework's.
-  for (const MemoryPeak& peak : closest.prediction->peaks) {
-    most = std::max(most, peak.bytes - peak.use[static_cast<std::size_t>(MemoryCategory::reserve)]);
-  }
+  for (const MemoryPeak& peak : closest.prediction->peaks) most = std::max(most, peak.bytes);
   const double part = problem.memory_fraction;
-  const auto needed = static_cast<Bytes>(std::ceil(static_cast<double>(most) / part));
-  const Bytes unit = unit_for(needed);
-  const Bytes whole = (needed + unit - 1) / unit * unit;
+  const std::string size =
+      rounded_up(static_cast<Bytes>(std::ceil(static_cast<double>(most) / part)));
   Problem changed = problem;
-  for (DeviceKind& kind : changed.cluster.kinds) {
-    kind.memory = std::max(usable_memory(kind), whole);
-    kind.reserve = 0;
-  }
+  give_memory(changed.cluster, parse_bytes(size));
   if (!remedies.helps(changed, tight_effort)) return {};
-  return concat("--memory ", exact_bytes(whole));
+  return concat("--memory ", size);
 }
 
 /// Degrees beyond those tried, as far as the innermost links reach.

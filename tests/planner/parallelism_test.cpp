@@ -1,6 +1,7 @@
 // Plans whose devices share tokens, experts, gradients or parameters: every degree does what it
 // says, formulas of the papers hold, and the search finds what trying everything finds.
 
+#include "planner/costs/device_memory.hpp"
 #include "planner/costs/predict.hpp"
 #include "planner/costs/sharded_costs.hpp"
 #include "planner/plan/parallelism_fault.hpp"
@@ -348,8 +349,22 @@ TEST_CASE("a reserve is a category of every device's memory, and no plan's to us
   CHECK(read_cluster(Json::parse(write_cluster(cluster), "c.json")) == cluster);
 }
 
-TEST_CASE("built-in GPUs have a reserve with its source, and a given memory has none",
-          "[parallelism]") {
+TEST_CASE("given memory, and a part of it, are of all that a device has", "[parallelism]") {
+  Cluster cluster = parse_cluster("2xh100");
+  const Cluster own = cluster;
+  give_memory(cluster, own.kinds.front().memory);
+  CHECK(cluster == own);
+  DeviceKind& kind = cluster.kinds.front();
+  take_part_of_memory(kind, 0.5);
+  CHECK(kind.memory == own.kinds.front().memory / 2);
+  CHECK(kind.reserve == own.kinds.front().reserve);
+  CHECK(why_nothing_left(cluster).empty());
+  take_part_of_memory(kind, 0.001);
+  CHECK(usable_memory(kind) == 0);
+  CHECK_THAT(why_nothing_left(cluster), ContainsSubstring("leave nothing for training"));
+}
+
+TEST_CASE("built-in GPUs have a reserve with its source", "[parallelism]") {
   for (const std::string& name : builtin_device_kinds()) {
     INFO(name);
     const DeviceKind kind = builtin_device_kind(name);

@@ -6,6 +6,7 @@
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "tools/options/arguments.hpp"
+#include "tools/options/memory_options.hpp"
 
 namespace stagecraft {
 
@@ -56,8 +57,7 @@ void declare_devices(CLI::App& app, DeviceOptions& options) {
                  "MODEL's file names devices (Piper, dnn-partitioning)")
       ->type_name("CLUSTER");
   app.add_option("--memory", options.memory,
-                 "Memory of each device that is left to training, nothing of it reserved (the "
-                 "cluster's, less what CUDA and NCCL take)")
+                 "Memory of each device, what CUDA and NCCL take included (the cluster's)")
       ->type_name("SIZE");
   app.add_option("--bandwidth", options.bandwidth, "Bandwidth of every link (the cluster's)")
       ->type_name("RATE");
@@ -71,7 +71,7 @@ void declare_devices(CLI::App& app, DeviceOptions& options) {
 ChosenDevices choose_devices(const DeviceOptions& options, const Profile& profile) {
   ChosenDevices chosen =
       options.cluster.empty() ? own_devices(options, profile) : named_devices(options);
-  if (!options.memory.empty()) give_memory(chosen.cluster, read_bytes("--memory", options.memory));
+  if (!options.memory.empty()) give_memory_of_flag(chosen.cluster, options.memory);
   return chosen;
 }
 

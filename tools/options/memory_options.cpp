@@ -22,15 +22,23 @@ std::vector<DeviceKind> kinds_of(const LoadedPlan& loaded) {
 
 void declare_memory(CLI::App& app, MemoryOptions& options, const std::string& of) {
   app.add_option("--memory", options.memory,
-                 of + ": memory of each device (the cluster's; if that is unlimited, the memory "
-                      "the plan was made for)")
+                 of + ": memory of each device, what CUDA and NCCL take included (the cluster's; "
+                      "if that is unlimited, the memory the plan was made for)")
       ->type_name("SIZE");
-  app.add_option("--mem-limit", options.part, of + ": fraction of device memory to use (100%)")
+  app.add_option("--mem-limit", options.part,
+                 of + ": part of each device's memory to use, what CUDA and NCCL take included "
+                      "(100%)")
       ->type_name("PERCENT");
 }
 
 bool is_given(const MemoryOptions& options) {
   return options != MemoryOptions{};
+}
+
+void give_memory_of_flag(Cluster& cluster, const std::string& text) {
+  give_memory(cluster, read_bytes("--memory", text));
+  if (const std::string why = why_nothing_left(cluster); !why.empty())
+    fail_usage("--memory: ", why);
 }
 
 double read_memory_part(const std::string& text) {
@@ -57,7 +65,7 @@ void set_memory(const MemoryOptions& options, LoadedPlan& loaded, Console& conso
   if (options.memory.empty()) {
     take_memory_of_question(cluster, loaded.plan);
   } else {
-    give_memory(cluster, read_bytes("--memory", options.memory));
+    give_memory_of_flag(cluster, options.memory);
   }
   const double part = read_memory_part(options.part);
   for (DeviceKind& kind : cluster.kinds) take_part_of_memory(kind, part);

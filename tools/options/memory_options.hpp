@@ -28,6 +28,10 @@ void declare_memory(CLI::App& app, MemoryOptions& options, const std::string& of
 /// Whether either flag says anything.
 bool is_given(const MemoryOptions& options);
 
+/// Every device has what --memory says. Throws Error (usage) unless that leaves something to
+/// training.
+void give_memory_of_flag(Cluster& cluster, const std::string& text);
+
 /// "90%" as 0.9. Throws Error (usage) unless some of the memory may be used.
 double read_memory_part(const std::string& text);
 

@@ -294,7 +294,7 @@ TEST_CASE("peaks are the plan's own with what devices reserve, or without where 
   }();
   Problem given = problem;
   given.cluster = reserving;
-  for (DeviceKind& kind : given.cluster.kinds) kind.reserve = 0;  // as --memory does
+  for (DeviceKind& kind : given.cluster.kinds) kind.reserve = 0;  // as of other files
   problem.cluster = reserving;
   for (const Problem& asked : {problem, given}) {
     const auto plan = best_plan(asked);
