@@ -48,8 +48,8 @@ void add_reasons_of_row(const Target& target, const Plan& plan, std::vector<std:
   if (!has_schedule(target, plan.schedule.name) && !is_said("schedule"))
     reasons.push_back(concat(target.system, " has no schedule ", plan.schedule.name));
   if (!has(target.sharding, plan.optimizer.sharding) && !is_said("ZeRO")) {
-    reasons.push_back(concat(target.system, " has no sharding \"",
-                             to_string(plan.optimizer.sharding), "\" beside pipelines"));
+    reasons.push_back(
+        concat(target.system, " has no sharding \"", to_string(plan.optimizer.sharding), "\""));
   }
   if (!has(target.precision, plan.precision) && !is_said(to_string(plan.precision)))
     reasons.push_back(concat(target.system, " has no ", to_string(plan.precision)));
@@ -116,7 +116,8 @@ std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const
   std::vector<std::pair<Problem, std::vector<Candidate>>> asked;
   const bool serves = problem.schedules.front().name == "inference";
   for (const Target* target : newest_targets()) {
-    if (!target->trains && !serves) continue;  // an answer without backwards is no step
+    // An answer without backwards is no step, and what only trains answers no requests.
+    if (serves ? !has_schedule(*target, "inference") : !target->trains) continue;
     FrameworkAnswer& answer = answers.emplace_back();
     answer.target = target;
     try {

@@ -63,7 +63,9 @@ void refuse_foreign_plan(std::string_view content, const std::string& file) {
         concat(
             "write it with the PipelineModule's parts, {\"parts\": [0, 4, 9], \"ds_config\": …}; "
             "then stagecraft import deepspeed ",
-            argument(file), " --model MODEL --cluster CLUSTER -o plan.json makes a plan"));
+            argument(file),
+            " --model MODEL --cluster CLUSTER -o plan.json makes a plan; ZeRO-2 and 3 have no "
+            "pipeline, and need no parts"));
   }
   if (looks_like_torch_csv(content) && content.find("F0") != std::string_view::npos) {
     fail_other(file, "a schedule, the CSV of torch.distributed.pipelining",

@@ -107,8 +107,10 @@ void set_degrees(Problem& problem, const Target& target, const SaidOfPlans& said
 void require_states(const Problem& problem, const Target& target) {
   const auto& sharding = target.sharding;
   if (std::ranges::find(sharding, problem.optimizer.sharding) == sharding.end()) {
+    std::vector<std::string> names;
+    for (const Sharding known : sharding) names.emplace_back(to_string(known));
     refuse(target, target.system, " has no --sharding ", to_string(problem.optimizer.sharding),
-           " beside pipelines");
+           "; it has ", join_words(names));
   }
   const auto& precision = target.precision;
   if (std::ranges::find(precision, problem.precision) == precision.end()) {

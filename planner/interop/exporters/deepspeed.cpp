@@ -1,6 +1,7 @@
 // DeepSpeed's PipelineModule for a plan: its parts, and what a ds_config says; see
 // importers/deepspeed.cpp. PipelineModule takes a method, no parts (0.19.8): "partition_method" is
-// there where one gives these.
+// there where one gives these. With ZeRO-2 or 3, which it refuses, there is no pipeline, and so
+// there are no parts: DeepSpeed's own engine takes the model as it is.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -30,12 +31,21 @@ Value precision_value(Reasons& reasons, Precision precision) {
   return Value::object();
 }
 
+int zero_stage(Sharding sharding) {
+  switch (sharding) {
+    case Sharding::none: return 0;
+    case Sharding::zero1: return 1;
+    case Sharding::zero2: return 2;
+    case Sharding::zero3: return 3;
+  }
+  return 0;
+}
+
 Value config_value(Reasons& reasons, const Plan& plan, std::int64_t samples) {
   Value config{{"train_batch_size", plan.batch.global},
                {"train_micro_batch_size_per_gpu", samples},
                {"gradient_accumulation_steps", plan.batch.microbatches}};
-  const bool shards = plan.optimizer.sharding == Sharding::zero1;
-  config["zero_optimization"] = {{"stage", shards ? 1 : 0}};
+  config["zero_optimization"] = {{"stage", zero_stage(plan.optimizer.sharding)}};
   const bool is_adamw = plan.optimizer.kind == OptimizerKind::adamw;
   config["optimizer"] = {{"type", is_adamw ? "AdamW" : "SGD"}};
   config.update(precision_value(reasons, plan.precision));
@@ -70,9 +80,10 @@ std::vector<int> parts_of(const Plan& plan) {
 Value deepspeed_value(Reasons& reasons, const Plan& plan, const Model& model) {
   require_plain(reasons, plan);
   require_whole_layers(reasons, plan);
-  if (shards_gradients(plan.optimizer.sharding)) {
+  const bool is_whole = shards_gradients(plan.optimizer.sharding);
+  if (is_whole && plan.stages.size() > 1) {
     reasons.add(" refuses ZeRO-2 and 3 with pipelines; the plan has ",
-                to_string(plan.optimizer.sharding));
+                to_string(plan.optimizer.sharding), ": --pp 1 has no pipeline");
   }
   if (plan.optimizer.gradient_bucket > 0) {
     reasons.add(
@@ -83,14 +94,16 @@ Value deepspeed_value(Reasons& reasons, const Plan& plan, const Model& model) {
   }
   const Degrees degrees = even_degrees(reasons, plan);
   const std::vector<int> parts = parts_of(plan);
-  Value value{
-      {"parts", parts},
-      {"world_size", used_devices(plan).size()},
-      {"model_parallel_size", degrees.tensor},
-      {"activation_checkpoint_interval", checkpoint_interval(reasons, plan)},
-      {"ds_config", config_value(reasons, plan, samples_per_replica(reasons, plan, degrees.data))}};
+  Value value = Value::object();
+  if (!is_whole) value["parts"] = parts;
+  value["world_size"] = used_devices(plan).size();
+  value["model_parallel_size"] = degrees.tensor;
+  value["activation_checkpoint_interval"] = checkpoint_interval(reasons, plan);
+  value["ds_config"] =
+      config_value(reasons, plan, samples_per_replica(reasons, plan, degrees.data));
   if (plan.parallelism.sequence) value["sequence_parallel"] = true;
-  if (const auto method = method_of(parts, model)) value["partition_method"] = *method;
+  const auto method = is_whole ? std::nullopt : method_of(parts, model);
+  if (method) value["partition_method"] = *method;
   return value;
 }
 
@@ -104,6 +117,13 @@ std::vector<std::string> reasons_against_deepspeed(const Plan& plan, const Model
 }
 
 std::vector<std::string> notes_on_deepspeed(const LoadedPlan& loaded) {
+  if (shards_gradients(loaded.plan.optimizer.sharding)) {
+    return {
+        "without a pipeline there is no PipelineModule: deepspeed.initialize takes the model as it "
+        "is, with ds_config; its own code checkpoints as many layers as "
+        "activation_checkpoint_interval says (0: none), and divides them over "
+        "model_parallel_size"};
+  }
   if (method_of(parts_of(loaded.plan), loaded.profile.model)) return {};
   return {
       "no partition_method of DeepSpeed gives these parts: in a subclass of PipelineModule let "

@@ -15,7 +15,8 @@
 // members of a ds_config may also stand beside "parts"; what of it changes a step but plans do not
 // have (offloading, buckets, …), and what is no member of one, is listed with its line. "auto",
 // which Hugging Face's trainer fills in, says nothing. An interval of activation checkpoints of 1
-// keeps the input of each layer, one of a whole stage that of the stage.
+// keeps the input of each layer, one of a whole stage that of the stage. A ds_config of ZeRO-2 or 3
+// has no parts: PipelineModule refuses these, so that there is no pipeline.
 
 #include <algorithm>
 #include <array>
@@ -99,15 +100,33 @@ std::optional<Precision> precision_of(const Json& json) {
   return {};
 }
 
-std::optional<Sharding> sharding_of(const Json& json) {
+/// The stage of ZeRO, if it is said.
+std::optional<Json> zero_stage(const Json& json) {
   const auto zero = find(json, "zero_optimization");
   if (!zero || !zero->contains("stage") || is_auto((*zero)["stage"])) return {};
-  const Json stage = (*zero)["stage"];
-  const std::int64_t level = stage.integer(0, 3);
-  if (level > 1) {
-    stage.fail(concat("DeepSpeed refuses ZeRO-", level, " with pipelines; expected 0 or 1"));
+  return (*zero)["stage"];
+}
+
+bool has_parts(const Json& json) {
+  return json.is_array() || json.contains("parts");
+}
+
+std::optional<Sharding> sharding_of(const Json& json) {
+  const auto stage = zero_stage(json);
+  if (!stage) return {};
+  const auto level = static_cast<std::size_t>(stage->integer(0, 3));
+  constexpr std::array levels{Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3};
+  if (shards_gradients(levels[level]) && has_parts(json)) {
+    stage->fail(concat("DeepSpeed refuses ZeRO-", level, " with pipelines; expected 0 or 1"),
+                {"without \"parts\" there is no pipeline"});
   }
-  return level == 1 ? Sharding::zero1 : Sharding::none;
+  return levels[level];
+}
+
+/// Whether no PipelineModule takes it: all layers are one stage.
+bool has_no_pipeline(const Json& json) {
+  const std::optional<Sharding> sharding = has_parts(json) ? std::nullopt : sharding_of(json);
+  return sharding && shards_gradients(*sharding);
 }
 
 std::optional<OptimizerKind> optimizer_of(const Json& json) {
@@ -307,15 +326,18 @@ bool looks_like_deepspeed(std::string_view content) {
 ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
                               const PlanQuestion& question) {
   const Json json = Json::parse(std::string(content), file);
-  if (json.is_object() && !json.contains("parts")) {
+  const bool is_whole = json.is_object() && has_no_pipeline(json);
+  if (!is_whole && !has_parts(json)) {
     throw Error(ErrorKind::input,
                 "a ds_config does not say where the model is cut: the member \"parts\" is missing",
                 SourcePlace{file, 0, 0},
                 {"add the boundaries that PipelineModule prints: \"parts\": [0, 7, 14, 21, 26]",
                  "a script of Megatron-DeepSpeed: import megatron SCRIPT"});
   }
-  const std::vector<int> parts = read_parts(json.is_array() ? json : json["parts"],
-                                            static_cast<int>(question.profile.model.layers.size()));
+  const int layers = static_cast<int>(question.profile.model.layers.size());
+  const std::vector<int> parts = is_whole
+                                     ? std::vector<int>{0, layers}
+                                     : read_parts(json.is_array() ? json : json["parts"], layers);
   const PlanQuestion settled = with_config(question, json);
   ImportedPlan imported{.plan = begin_plan(settled)};
   if (json.is_object()) list_members(json, "", imported);
