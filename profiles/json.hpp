@@ -91,6 +91,10 @@ std::string to_text(const nlohmann::ordered_json& value);
 /// Throws Error (input) naming the path if that fails (no such folder, disk full).
 void write_file(const std::filesystem::path& path, std::string_view content);
 
+/// Throws what `write_file` would for a path whose folder is not there, or takes no file: before
+/// hours of work, not behind them.
+void require_writable(const std::filesystem::path& path);
+
 /// Reads a file as bytes, "-" is standard input. Throws Error (input) naming the path.
 std::string read_file(const std::filesystem::path& path);
 

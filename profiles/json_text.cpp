@@ -205,6 +205,19 @@ std::string to_text(const Value& value) {
   return text + "\n";
 }
 
+void require_writable(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status)) fail_file(path.string(), "write", EISDIR);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return;
+  const std::filesystem::path target = std::filesystem::is_symlink(path, ignored)
+                                           ? std::filesystem::weakly_canonical(path, ignored)
+                                           : path;
+  const std::filesystem::path folder = target.parent_path();
+  if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0)
+    fail_file(path.string(), "write", errno);
+}
+
 void write_file(const std::filesystem::path& path, std::string_view content) {
   if (path == "-") {
     const bool written = std::fwrite(content.data(), 1, content.size(), stdout) == content.size();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstdint>
 
 #include "profiles/error.hpp"
@@ -102,6 +103,16 @@ std::string trim(std::string_view text) {
   const std::size_t first = text.find_first_not_of(blank);
   if (first == std::string_view::npos) return {};
   return std::string(text.substr(first, text.find_last_not_of(blank) - first + 1));
+}
+
+std::string with_thousands_written_out(std::string_view text) {
+  constexpr std::int64_t thousand = 1024, most = std::int64_t{1} << 40;
+  if (!text.ends_with('k') && !text.ends_with('K')) return std::string(text);
+  std::int64_t number = 0;
+  const char* const last = text.data() + text.size() - 1;
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  const bool is_read = error == std::errc{} && end == last && number >= 0 && number < most;
+  return is_read ? std::to_string(number * thousand) : std::string(text);
 }
 
 }  // namespace stagecraft

@@ -51,6 +51,9 @@ std::string nearest_multiples(int number, int factor);
 /// Parts of `text` between separators; empty parts are kept, and an empty text has no parts.
 std::vector<std::string> split(std::string_view text, char separator);
 
+/// "32k" and "32K" as "32768"; anything else as it is.
+std::string with_thousands_written_out(std::string_view text);
+
 /// The text without white space at its ends.
 std::string trim(std::string_view text);
 

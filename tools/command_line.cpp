@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tools/build_info.hpp"
 #include "tools/commands.hpp"
@@ -166,6 +167,8 @@ int run_verb(Verb& verb) {
     if (verb.common.json && verb.common.output == "-")
       fail_usage("-o - and --json both want standard output; give one of them");
     // A run reports on itself, and so do the processes that it starts.
+    if (!verb.common.output.empty() && verb.common.output != "-")
+      require_writable(verb.common.output);
     std::optional<EndAtOnce> end_at_once;
     if (verb.command->name != "run") end_at_once.emplace(console);
     std::optional<Progress> progress;
@@ -188,6 +191,27 @@ int run_verb(Verb& verb) {
   }
 }
 
+/// "1.000000 to 1000.000000" as "1 to 1000".
+std::string without_zeros(std::string text) {
+  constexpr std::string_view zeros = ".000000";
+  for (std::size_t at = text.find(zeros); at != std::string::npos; at = text.find(zeros))
+    text.erase(at, zeros.size());
+  return text;
+}
+
+/// CLI11's "--batch: Value 4k not in range 1 to 8" as a sentence of ours; any other as it is.
+std::string in_our_words(const std::string& complaint) {
+  constexpr std::string_view before = ": Value ", middle = " not in range ";
+  const std::size_t value = complaint.find(before), range = complaint.rfind(middle);
+  if (value == std::string::npos || range == std::string::npos || range < value) return complaint;
+  const std::size_t start = value + before.size();
+  const std::string found = complaint.substr(start, range - start);
+  const std::string whole = with_thousands_written_out(found);
+  return concat(complaint.substr(0, value), ": expected a number from ",
+                without_zeros(complaint.substr(range + middle.size())), ", found \"", found, "\"",
+                whole == found ? "" : concat("; written out it is ", whole));
+}
+
 int parse_and_run(int argc, const char* const* argv) {
   CLI::App program;
   program.name("stagecraft");
@@ -202,7 +226,7 @@ int parse_and_run(int argc, const char* const* argv) {
     }
     return written(exit_ok);
   } catch (const CLI::ParseError& error) {
-    fail_usage(error.what(), "; see stagecraft ", argv[1], " --help");
+    fail_usage(in_our_words(error.what()), "; see stagecraft ", argv[1], " --help");
   }
   for (Verb& verb : verbs) {
     if (verb.app->parsed()) return run_verb(verb);

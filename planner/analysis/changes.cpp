@@ -8,6 +8,7 @@
 
 #include "planner/layouts/layouts.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "planner/plan/plan_words.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/space/space.hpp"
 #include "planner/timing/fast_clock.hpp"
@@ -252,7 +253,7 @@ bool read_switch(std::string_view text) {
 /// Of what layers are, whatever devices they are on.
 void set_training(const Wishes& wishes, Plan& plan) {
   set_named(wishes, "precision", read_precision, plan.precision);
-  set_named(wishes, "sharding", read_sharding, plan.optimizer.sharding);
+  set_named(wishes, "sharding", sharding_of_word, plan.optimizer.sharding);
   set_named(wishes, "sp", read_switch, plan.parallelism.sequence);
   plan.parallelism.expert = wishes.number("ep", plan.parallelism.expert);
   if (const Change* change = wishes.find("gradient-bucket")) {
@@ -262,7 +263,8 @@ void set_training(const Wishes& wishes, Plan& plan) {
   if (const Change* change = wishes.find("sequence")) {
     if (plan.batch.sequence == 0)
       fail_usage("--set sequence: samples of \"", plan.model, "\" are not sequences");
-    plan.batch.sequence = whole_number(*change, std::int64_t{1} << 40);
+    plan.batch.sequence = whole_number({change->key, with_thousands_written_out(change->value)},
+                                       std::int64_t{1} << 40);
   }
 }
 
@@ -697,7 +699,7 @@ const std::vector<ChangeKind>& change_kinds() {
       {"batch", "batch=512", "samples per step", true},
       {"mbs", "mbs=2", "samples per microbatch and replica", true},
       {"microbatch", "microbatch=8", "samples per microbatch, over all replicas", true},
-      {"sequence", "sequence=8192", "tokens per sample", true},
+      {"sequence", "sequence=8192", "tokens per sample; 32k are 32768", true},
       {"pp", "pp=4", "pipeline devices", true},
       {"vpp", "vpp=2", "stages per pipeline device", true},
       {"tp", "tp=4", "tensor-parallel degree", true},

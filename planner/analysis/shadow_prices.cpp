@@ -180,12 +180,11 @@ Found memory_price(const Again& again) {
   }
   const Saving most = again.saved_by(with_memory(again.problem(), {}));
   if (most.time <= Duration{0}) return {};
-  return Binding{"memory", where,
-                 concat(saved.is_all ? "1GiB more per device brings nothing, unlimited memory: "
-                                     : "nothing faster was found with 1GiB more per device, "
-                                       "unlimited memory: ",
-                        again.shorter(most)),
-                 most.time};
+  return Binding{
+      "memory", where,
+      concat("1GiB more per device: ", saved.is_all ? "nothing" : "nothing faster was found",
+             "; unlimited memory: ", again.shorter(most)),
+      most.time};
 }
 
 /// More is as good as unlimited.

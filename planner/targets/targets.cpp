@@ -14,6 +14,49 @@ constexpr std::array all_targets{&megatron_target,   &torchtitan_target, &torch_
                                  &torch_2_11_target, &deepspeed_target,  &megatron_bridge_target,
                                  &vllm_target,       &stagecraft_target};
 
+/// What people call a framework, or what runs on it, beside its name here.
+struct OtherTargetName {
+  std::string_view name;
+  const Target* target;
+};
+constexpr std::array other_target_names{
+    OtherTargetName{"megatron-lm", &megatron_target},
+    OtherTargetName{"megatron-core", &megatron_target},
+    OtherTargetName{"mcore", &megatron_target},
+    OtherTargetName{"nemo", &megatron_bridge_target},
+    OtherTargetName{"pytorch", &torch_target},
+};
+
+/// What is no framework for pipelines, though people ask for it: what to say instead.
+struct NoTarget {
+  std::string_view name;
+  std::string_view instead;
+};
+constexpr std::array no_targets{
+    NoTarget{"fsdp",
+             "FSDP is a way to shard: --sharding zero3, with --for torchtitan, which has it"},
+    NoTarget{"fsdp2",
+             "FSDP is a way to shard: --sharding zero3, with --for torchtitan, which has it"},
+    NoTarget{"ddp", "DDP is replication: --sharding none, with --for torch or torchtitan"},
+    NoTarget{"accelerate", "accelerate starts DeepSpeed and FSDP: --for deepspeed or torchtitan"},
+    NoTarget{"transformers",
+             "its Trainer starts DeepSpeed and FSDP: --for deepspeed or torchtitan"},
+    NoTarget{"huggingface", "its Trainer starts DeepSpeed and FSDP: --for deepspeed or torchtitan"},
+};
+
+std::string in_lower_case(std::string_view word) {
+  std::string text(word);
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  return text;
+}
+
+/// Our name of what the word stands for, or the word itself.
+std::string own_name(const std::string& word) {
+  const auto other = std::ranges::find(other_target_names, word, &OtherTargetName::name);
+  return other == other_target_names.end() ? word : std::string(other->target->name);
+}
+
 }  // namespace
 
 std::span<const Target* const> targets() {
@@ -30,7 +73,8 @@ std::vector<const Target*> newest_targets() {
 
 const Target& find_target(std::string_view text) {
   const std::size_t at = text.find('@');
-  const std::string_view name = text.substr(0, at);
+  const std::string word = in_lower_case(text.substr(0, at));
+  const std::string name = own_name(word);
   std::vector<std::string> names, versions;
   for (const Target* target : all_targets) {
     if (std::ranges::find(names, target->name) == names.end()) names.emplace_back(target->name);
@@ -43,7 +87,9 @@ const Target& find_target(std::string_view text) {
     }
     versions.emplace_back(target->version);
   }
-  if (versions.empty()) fail_unknown("framework", name, names);
+  const auto none = std::ranges::find(no_targets, word, &NoTarget::name);
+  if (none != no_targets.end()) fail_usage("--for ", text, ": ", none->instead);
+  if (versions.empty()) fail_unknown("framework", text.substr(0, at), names);
   fail_usage("--for ", text, ": known of ", name, versions.size() == 1 ? " is " : " are ",
              join_words(versions), "; say --for ", name, "@", versions.front());
 }

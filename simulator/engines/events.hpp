@@ -89,6 +89,8 @@ struct Environment {
   /// Per device; empty: unlimited. A forward that would exceed it waits until other work has freed
   /// enough. Nothing else waits: receives may exceed the limit.
   std::vector<Bytes> memory_limits;
+  /// What messages call the program's devices; empty: their own numbers.
+  std::vector<int> device_names = {};
 };
 
 struct EventRun {

@@ -42,6 +42,11 @@ int fewest_virtual_stages(StagePlacement placement) {
   return 1;
 }
 
+int usual_virtual_stages(const ScheduleKind& kind) {
+  const int fewest = fewest_virtual_stages(kind.placement);
+  return kind.placement == StagePlacement::loop ? std::max(fewest, 2) : fewest;
+}
+
 std::string weight_versions_in_words(const ScheduleKind& kind) {
   switch (kind.weights) {
     case WeightPolicy::stashing: return "p - r";

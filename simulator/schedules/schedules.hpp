@@ -101,7 +101,8 @@ inline constexpr std::array schedule_kinds{
     ScheduleKind{"chimera-halving", "", chimera_halving, StagePlacement::bidirectional, false, true,
                  1, "pipes even; p divisible by pipes; m by p",
                  "chimera-doubling with each microbatch cut in two halves: the memory of chimera"},
-    ScheduleKind{"zb-h1", "", zb_h1, StagePlacement::linear, true, true, 1, "virtual stages = 1",
+    ScheduleKind{"zb-h1", "zero-bubble zb", zb_h1, StagePlacement::linear, true, true, 1,
+                 "virtual stages = 1",
                  "1f1b with split backwards; weight gradients fill gaps within 1f1b's memory"},
     ScheduleKind{"zb-h2", "", zb_h2, StagePlacement::linear, true, true, 1, "virtual stages = 1",
                  "no device waits once it has started, for twice 1f1b's memory"},
@@ -153,6 +154,10 @@ inline constexpr std::array schedule_kinds{
     ScheduleKind{"inference", "", inference, StagePlacement::linear, false, true, 1,
                  "virtual stages = 1", "forwards only; each batch may come round again per token"},
 };
+
+/// Stages per device where nobody says how many: a schedule that interleaves has two, for with one
+/// it is another schedule.
+int usual_virtual_stages(const ScheduleKind& kind);
 
 /// The row of a name or alias. Throws Error (usage) with the known names and a suggestion.
 const ScheduleKind& find_schedule(std::string_view name);

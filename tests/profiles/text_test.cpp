@@ -37,6 +37,13 @@ TEST_CASE("words join, split and trim") {
   CHECK(trim(" \n ").empty());
 }
 
+TEST_CASE("thousands of tokens are written out") {
+  CHECK(with_thousands_written_out("32k") == "32768");
+  CHECK(with_thousands_written_out("128K") == "131072");
+  for (const char* other : {"", "k", "4096", "1.5k", "-2k", "4kk", "32m"})
+    CHECK(with_thousands_written_out(other) == other);
+}
+
 TEST_CASE("an error knows its kind, its place and its help") {
   const Error error(ErrorKind::input, "too many", SourcePlace{"plan.json", 14, 18}, {"use fewer"});
   CHECK(std::string(error.what()) == "plan.json:14:18: too many");

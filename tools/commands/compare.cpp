@@ -132,13 +132,24 @@ ordered_json comparison_json(const Comparison& comparison) {
   return result;
 }
 
+/// With the cluster's numbers of the program's devices.
+Comparison with_names(Comparison comparison, const std::vector<int>& names) {
+  const auto rename = [&](int& device) { device = names.at(static_cast<std::size_t>(device)); };
+  for (LinkDifference& link : comparison.links) {
+    rename(link.from);
+    rename(link.to);
+  }
+  rename(comparison.device);
+  if (comparison.departure) rename(comparison.departure->device);
+  return comparison;
+}
+
 /// A plan's timeline under the given conditions.
 Timeline predicted_timeline(const ConditionOptions& conditions, const LoadedPlan& loaded,
                             const Compiled& compiled) {
   const Program& program = compiled.program;
   const auto environment =
-      environment_of(conditions, program, compiled.costs,
-                     {loaded.cluster, compiled.devices, compiled.memory_limits});
+      environment_of(conditions, program, compiled.costs, site_of(loaded, compiled));
   return run_under(environment, program, compiled.costs).timeline;
 }
 
@@ -178,8 +189,9 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
   }
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   const ConditionOptions conditions = with_slow_devices(arguments.conditions, changed);
-  const Comparison comparison =
-      compare(predicted_timeline(conditions, loaded, compiled), median_iteration(trace.timeline));
+  const Comparison comparison = with_names(
+      compare(predicted_timeline(conditions, loaded, compiled), median_iteration(trace.timeline)),
+      compiled.devices);
   const auto busy = trace.about.find("busy");
   const bool was_busy = busy != trace.about.end();
   console.print(comparison_text(comparison, was_busy, console.unicode()));

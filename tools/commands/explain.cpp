@@ -44,15 +44,17 @@ struct Subject {
 void show_chain(Console& console, const Subject& subject, const Explanation& explanation,
                 ordered_json& result) {
   const bool unicode = console.unicode();
-  console.print("\nthe longest chain (rows of one round take turns):\n" +
-                critical_path_table(explanation, unicode));
+  console.print(
+      "\nthe longest chain of work that waits for one another (rows with the same round "
+      "alternate):\n" +
+      critical_path_table(explanation, unicode));
   console.print("\nwhere each device's step goes:\n" + attribution_table(explanation, unicode));
   const WhatIf what_if{.step = explanation.step,
                        .effects = renamed(sensitivities(subject.program, subject.costs),
                                           subject.compiled != nullptr ? subject.compiled->devices
                                                                       : std::vector<int>{}),
                        .one_more = subject.one_more};
-  console.print("\nwhat would change it:\n" + effects_table(what_if, unicode));
+  console.print("\nwhat would change it:\n" + effects_table(what_if, subject.program, unicode));
   console.print(one_more_sentence(what_if));
   add_explanation(result, explanation);
   add_what_if(result, what_if);
@@ -67,7 +69,7 @@ int show(Console& console, const Subject& subject) {
   if (explanation.path)
     drawing.critical = on_path(*explanation.path, subject.program, run.timeline);
   console.print(draw(run.timeline, drawing));
-  console.print(limits_sentence(explanation) + remarks_on(run));
+  console.print(limits_sentence(explanation) + remarks_on(run, subject.device_names));
   ordered_json result = subject.result;
   result.update(timeline_json(run.timeline));
   add_conditions(result, run);
@@ -98,18 +100,14 @@ int explain_plan(Console& console, const ExplainArguments& arguments) {
   for (const std::string& note : compiled.notes) console.note(note);
   std::optional<Environment> environment =
       environment_of(with_slow_devices(arguments.conditions, changed), compiled.program,
-                     compiled.costs, {loaded.cluster, compiled.devices, compiled.memory_limits});
-  // Conditions are of the program's devices, and so is what is told of them. JSON has the cluster's
-  // numbers.
-  const bool counts_own = environment.has_value();
-  if (counts_own && !console.json()) note_device_numbers(console, loaded.plan);
+                     compiled.costs, site_of(loaded, compiled));
   return show(console, {.program = compiled.program,
                         .costs = compiled.costs,
                         .environment = std::move(environment),
                         .result = ordered_json::object(),
                         .plan = &loaded.plan,
                         .compiled = &compiled,
-                        .device_names = counts_own ? std::vector<int>{} : compiled.devices,
+                        .device_names = compiled.devices,
                         .one_more = {}});
 }
 

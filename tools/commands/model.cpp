@@ -10,6 +10,7 @@
 #include "profiles/profile.hpp"
 #include "profiles/text.hpp"
 #include "tools/commands.hpp"
+#include "tools/options/arguments.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -202,7 +203,8 @@ Action declare_model(CLI::App& app) {
       ->type_name("list|show")
       ->check(CLI::IsMember({"list", "show"}));
   app.add_option("model", arguments->model, "Built-in name or file of a model")->type_name("MODEL");
-  app.add_option("--sequence", arguments->sequence, "Tokens per sample (the model's)")
+  in_thousands(app.add_option("--sequence", arguments->sequence,
+                              "Tokens per sample, 32k for 32768 (the model's)"))
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
   app.add_flag("--flops", arguments->flops,

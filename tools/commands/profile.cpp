@@ -185,7 +185,8 @@ Action declare_profile(CLI::App& app) {
                  "or parts of one suffice, all peers run at once and their sums are part of the "
                  "times; otherwise one peer runs alone, and plans add the messages")
       ->type_name("N,...");
-  app.add_option("--sequence", arguments->sequence, "Tokens per sample (the model's)")
+  in_thousands(app.add_option("--sequence", arguments->sequence,
+                              "Tokens per sample, 32k for 32768 (the model's)"))
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--precision", arguments->precision,

@@ -210,9 +210,9 @@ ChangedOutcome simulate_changed(const SimulateArguments& arguments, const Loaded
     outcome.is_cut_anew = stages_of(other.plan) != stages_of(loaded.plan);
     const Compiled compiled = compile_to_read(other.plan, other.profile, other.cluster);
     require_safe(compiled.program, {.device_names = compiled.devices});
-    const auto environment = environment_of(
-        with_slow_devices(arguments.conditions, changed, compiled.stand_ins), compiled.program,
-        compiled.costs, {other.cluster, compiled.devices, compiled.memory_limits});
+    const auto environment =
+        environment_of(with_slow_devices(arguments.conditions, changed), compiled.program,
+                       compiled.costs, site_of(other, compiled));
     const EventRun run = run_under(environment, compiled.program, compiled.costs);
     outcome.prediction = predict(other.plan, compiled, run.timeline);
   } catch (const Error& error) {
@@ -288,15 +288,13 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const Program& program = compiled.program;
   const Costs& costs = compiled.costs;
   require_safe(program, {.device_names = compiled.devices});
-  const auto environment =
-      environment_of(with_slow_devices(arguments.conditions, changed, compiled.stand_ins), program,
-                     costs, {loaded.cluster, compiled.devices, compiled.memory_limits});
+  const auto environment = environment_of(with_slow_devices(arguments.conditions, changed), program,
+                                          costs, site_of(loaded, compiled));
   const EventRun run = run_under(environment, program, costs);
   const Prediction prediction = predict(loaded.plan, compiled, run.timeline);
   for (const std::string& note : prediction.notes) console.note(note);
-  // JSON has the cluster's numbers.
-  if (!console.json()) note_device_numbers(console, loaded.plan);
   DrawOptions drawing = console.drawing();
+  drawing.device_names = compiled.devices;
   drawing.critical = longest_chain(program, costs, environment, run.timeline);
   write_timeline_files(arguments.files, run.timeline,
                        {{"kind", "predicted"}, {"plan", loaded.hash}}, drawing.critical,
@@ -310,7 +308,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
       utilisation_of(loaded.plan, loaded.profile.model, loaded.cluster, prediction);
   console.print(utilisation_sentence(loaded.plan, loaded.cluster, utilisation) +
                 prediction_sentence(loaded.plan, loaded.cluster, prediction) + "\n" +
-                remarks_on(run));
+                remarks_on(run, compiled.devices));
   const Duration least_step = shortest_step(prediction, utilisation);
   const std::optional<Risk> risk = read_risk(arguments.risk);
   if (risk && environment)
@@ -412,9 +410,12 @@ Action declare_simulate(CLI::App& app) {
   declare_options(app, *arguments);
   return [arguments, &app](Console& console) {
     require_valid(arguments->files);
+    require_valid(arguments->failures);
     if (arguments->plan.empty() && arguments->scenario.schedule.empty())
       fail_usage("simulate needs either a PLAN or --schedule NAME; see stagecraft simulate --help");
     refuse_without_effect(app, *arguments);
+    read_risk(arguments->risk);
+    if (!arguments->jitter.empty()) read_percent("--jitter", arguments->jitter);
     if (change_sets(arguments->changes).size() > 1) refuse_beside_sweep(app);
     return arguments->plan.empty() ? show_schedules(console, *arguments)
                                    : show_plan(console, *arguments);

@@ -1,5 +1,6 @@
 #include "tools/options/arguments.hpp"
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 
 #include "profiles/error.hpp"
@@ -65,6 +66,14 @@ std::vector<Quantity> read_list(std::string_view flag,
 }
 
 }  // namespace
+
+CLI::Option* in_thousands(CLI::Option* option) {
+  const auto whole = [](std::string& text) {
+    text = with_thousands_written_out(text);
+    return std::string();
+  };
+  return option->transform(CLI::Validator(whole, ""));
+}
 
 std::vector<std::string> read_words(std::string_view flag, std::string_view text) {
   std::vector<std::string> words;

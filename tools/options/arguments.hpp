@@ -10,7 +10,15 @@
 #include "profiles/error.hpp"
 #include "profiles/units.hpp"
 
+namespace CLI {
+class Option;
+}
+
 namespace stagecraft {
+
+/// Lets an integer option take "32k" for 32768, as people write lengths of sequences. Declare it
+/// before checks of the range.
+CLI::Option* in_thousands(CLI::Option* option);
 
 /// Comma-separated quantities; `flag` names the option in errors (kind usage).
 std::vector<Duration> read_durations(std::string_view flag, std::string_view text);

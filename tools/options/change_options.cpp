@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
-#include "profiles/index.hpp"
+#include "profiles/text.hpp"
 #include "tools/options/arguments.hpp"
 
 namespace stagecraft {
@@ -19,26 +19,16 @@ std::vector<Change> values_of(const Change& change) {
   const std::string flag = "--set " + change.key;
   std::vector<Change> values;
   if (takes_integers(change)) {
-    for (const std::int64_t value : read_integers(flag, change.value, 1, most_integer))
-      values.push_back({change.key, std::to_string(value)});
+    for (const std::string& word : read_words(flag, change.value)) {
+      const std::string text = change.key == "sequence" ? with_thousands_written_out(word) : word;
+      for (const std::int64_t value : read_integers(flag, text, 1, most_integer))
+        values.push_back({change.key, std::to_string(value)});
+    }
     return values;
   }
   for (const std::string& word : read_words(flag, change.value))
     values.push_back({change.key, word});
   return values;
-}
-
-/// The program's device that a device of the cluster is, or helps as a peer or replica.
-int program_device(const Plan& plan, int device) {
-  const std::vector<int> leads = lead_devices(plan);
-  for (const Stage& stage : plan.stages) {
-    for (const std::vector<int>& peers : stage.devices) {
-      if (std::ranges::find(peers, device) == peers.end()) continue;
-      const auto lead = std::ranges::find(leads, *std::ranges::min_element(peers));
-      if (lead != leads.end()) return static_cast<int>(lead - leads.begin());
-    }
-  }
-  fail_usage("--set device", device, ".slow: the plan does not use that device");
 }
 
 }  // namespace
@@ -96,12 +86,12 @@ ChangedPlan apply(const ChangeFlags& flags, const std::vector<Change>& changes, 
   return changed(std::move(loaded), changes, flags.replan);
 }
 
-ConditionOptions with_slow_devices(ConditionOptions conditions, const ChangedPlan& changed,
-                                   const std::vector<int>& stand_ins) {
+ConditionOptions with_slow_devices(ConditionOptions conditions, const ChangedPlan& changed) {
+  const std::vector<int> used = used_devices(changed.loaded.plan);
   for (const SlowDevice& slow : changed.slow) {
-    const int lead = program_device(changed.loaded.plan, slow.device);
-    const int device = stand_ins.empty() ? lead : stand_ins[static_cast<std::size_t>(lead)];
-    conditions.slow += concat(conditions.slow.empty() ? "" : ",", device, ":", slow.percent);
+    if (std::ranges::find(used, slow.device) == used.end())
+      fail_usage("--set device", slow.device, ".slow: the plan does not use that device");
+    conditions.slow += concat(conditions.slow.empty() ? "" : ",", slow.device, ":", slow.percent);
   }
   return conditions;
 }

@@ -35,10 +35,7 @@ std::vector<Change> one_change_set(const ChangeFlags& flags, const std::string& 
 /// The plan as `flags` change it.
 ChangedPlan apply(const ChangeFlags& flags, const std::vector<Change>& changes, LoadedPlan loaded);
 
-/// The conditions, and the slow devices of a changed plan as conditions of its program, whose
-/// devices are these of the cluster, or stand for them; `stand_ins` are those of a program of one
-/// column only (`Compiled`), whose other columns wait for the slow one, and so are as slow.
-ConditionOptions with_slow_devices(ConditionOptions conditions, const ChangedPlan& changed,
-                                   const std::vector<int>& stand_ins = {});
+/// The conditions, and the slow devices of a changed plan as conditions.
+ConditionOptions with_slow_devices(ConditionOptions conditions, const ChangedPlan& changed);
 
 }  // namespace stagecraft

@@ -7,10 +7,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "planner/costs/program_rows.hpp"
 #include "planner/costs/shared_links.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "tools/options/arguments.hpp"
+#include "tools/reports/results.hpp"
 
 namespace stagecraft {
 
@@ -19,8 +21,22 @@ namespace {
 constexpr int most_buffers = 1'000'000;
 constexpr double most_slower = 100'000;  // per cent
 
-int read_device(std::string_view flag, std::string_view text, const Program& program) {
-  return read_small_integers(flag, text, 0, program.devices - 1).front();
+/// The program's device that the cluster's stands for.
+int read_device(std::string_view flag, std::string_view text, const Site& site) {
+  const int last = std::max(device_count(site.cluster), static_cast<int>(site.devices.size())) - 1;
+  const int device = read_small_integers(flag, text, 0, last).front();
+  for (std::size_t place = 0; place < site.devices.size(); ++place) {
+    const bool is_it = site.rows.empty()
+                           ? site.devices[place] == device
+                           : std::ranges::find(site.rows[place], device) != site.rows[place].end();
+    if (is_it) return static_cast<int>(place);
+  }
+  std::vector<int> used = site.devices;
+  for (const std::vector<int>& row : site.rows) used.insert(used.end(), row.begin(), row.end());
+  std::ranges::sort(used);
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  fail_usage(flag, ": the plan does not use device ", device, " of the cluster; it uses ",
+             device_ranges(used));
 }
 
 /// "5%": of sends, receives and collectives each; "5%,5%,20%": of each of them.
@@ -44,13 +60,14 @@ std::array<int, lanes.size()> read_slow_down(const std::string& text) {
 }
 
 /// "2:20%": compute on device 2 takes 20 % longer.
-std::vector<int> read_slow(const std::string& text, const Program& program) {
-  std::vector<int> factors(program.order.size(), 1'000'000);
+std::vector<int> read_slow(const std::string& text, const Site& site) {
+  std::vector<int> factors(site.devices.size(), 1'000'000);
   for (const std::string& word : read_words("--slow", text)) {
     const std::size_t colon = word.find(':');
     if (colon == std::string::npos)
-      fail_usage("--slow: expected DEVICE:PERCENT such as 2:20%, found \"", word, '"');
-    const int device = read_device("--slow", word.substr(0, colon), program);
+      fail_usage("--slow: expected DEVICE:PERCENT, as 2:20% for device 2 that computes 20 % ",
+                 "longer, found \"", word, '"');
+    const int device = read_device("--slow", word.substr(0, colon), site);
     const double longer = read_percent("--slow", word.substr(colon + 1), most_slower);
     factors[static_cast<std::size_t>(device)] = static_cast<int>(std::lround((1 + longer) * 1e6));
   }
@@ -58,7 +75,7 @@ std::vector<int> read_slow(const std::string& text, const Program& program) {
 }
 
 /// "2@100ms:50ms": device 2 stops for 50 ms; "2@100ms": for good.
-std::vector<Stop> read_stops(const std::string& text, const Program& program) {
+std::vector<Stop> read_stops(const std::string& text, const Site& site) {
   std::vector<Stop> stops;
   for (const std::string& word : read_words("--stop", text)) {
     const std::size_t place = word.find('@');
@@ -67,7 +84,7 @@ std::vector<Stop> read_stops(const std::string& text, const Program& program) {
                  '"');
     const std::size_t colon = word.find(':', place);
     Stop& stop = stops.emplace_back();
-    stop.device = read_device("--stop", word.substr(0, place), program);
+    stop.device = read_device("--stop", word.substr(0, place), site);
     stop.at = read_duration("--stop", word.substr(place + 1, colon - place - 1));
     if (colon != std::string::npos) stop.time = read_duration("--stop", word.substr(colon + 1));
   }
@@ -111,8 +128,10 @@ void declare_speed(CLI::App& app, ConditionOptions& options) {
                  "Slowdown of compute while its device communicates: 10%, or separately while it "
                  "sends, receives, and takes part in a collective: 5%,5%,20%")
       ->type_name("PERCENT");
-  app.add_option("--slow", options.slow,
-                 "Slow devices: with 2:20% compute on device 2 takes 20 % longer")
+  app.add_option(
+         "--slow", options.slow,
+         "Slow devices: with 2:20% compute on device 2 takes 20 % longer; devices of a plan "
+         "are the cluster's")
       ->type_name("DEVICE:PERCENT,...");
   app.add_option("--stop", options.stop,
                  "Stopped devices: 2@100ms:50ms stops device 2 for 50 ms, 2@100ms for good")
@@ -147,16 +166,25 @@ void declare_conditions(CLI::App& app, ConditionOptions& options) {
       ->type_name("SIZE");
 }
 
+Site site_of(const LoadedPlan& loaded, const Compiled& compiled) {
+  return {.cluster = loaded.cluster,
+          .devices = compiled.devices,
+          .memory_limits = compiled.memory_limits,
+          .rows = devices_of_rows(loaded.plan, compiled)};
+}
+
 std::optional<Environment> environment_of(const ConditionOptions& options, const Program& program,
                                           const Costs& costs, const Site& site) {
   const std::optional<LinkSharing> sharing = read_link_sharing(options.sharing);
   if (are_usual(options)) return {};
-  Environment environment{.policy = read_link_policy(options.policy), .buffers = options.buffers};
+  Environment environment{.policy = read_link_policy(options.policy),
+                          .buffers = options.buffers,
+                          .device_names = site.devices};
   if (!options.protocol.empty()) environment.protocol = read_protocol(options.protocol);
   if (sharing) environment.network = read_network(*sharing, program, costs, site);
   if (!options.slow_down.empty()) environment.slow_down = read_slow_down(options.slow_down);
-  if (!options.slow.empty()) environment.factors.device = read_slow(options.slow, program);
-  if (!options.stop.empty()) environment.stops = read_stops(options.stop, program);
+  if (!options.slow.empty()) environment.factors.device = read_slow(options.slow, site);
+  if (!options.stop.empty()) environment.stops = read_stops(options.stop, site);
   if (!options.memory_limit.empty())
     environment.memory_limits = read_limits(options.memory_limit, program, site);
   return environment;
@@ -194,12 +222,13 @@ EventRun run_under(const std::optional<Environment>& environment, const Program&
   }
 }
 
-std::string remarks_on(const EventRun& run) {
+std::string remarks_on(const EventRun& run, const std::vector<int>& device_names) {
   std::string text;
   for (std::size_t device = 0; device < run.waiting_for_memory.size(); ++device) {
     const Duration time = run.waiting_for_memory[device];
     if (time == Duration{0}) continue;
-    text += fmt::format("device {} waits for memory for {}\n", device, format_duration(time));
+    const int name = device_names.empty() ? static_cast<int>(device) : device_names[device];
+    text += fmt::format("device {} waits for memory for {}\n", name, format_duration(time));
   }
   for (const std::string& story : run.stranded) text += "never done: " + story + "\n";
   return text;

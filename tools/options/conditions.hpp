@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "planner/costs/predict.hpp"
+#include "planner/interop/load_plan.hpp"
 #include "profiles/cluster.hpp"
 #include "simulator/engines/events.hpp"
 #include "tools/options/sharing_options.hpp"
@@ -34,10 +36,15 @@ struct Site {
   const Cluster& cluster;
   std::vector<int> devices;
   std::vector<Bytes> memory_limits;  ///< of the program's devices; empty: not known
+  /// All devices of the cluster that each of the program's stands for; empty: those of `devices`.
+  std::vector<std::vector<int>> rows = {};
 };
 
-/// Nothing where the fast clock will do. Throws Error (usage) for what is malformed, or is not
-/// there: a device, links or memory that nothing was said about.
+/// Where a plan's program runs.
+Site site_of(const LoadedPlan& loaded, const Compiled& compiled);
+
+/// Nothing where the fast clock will do. Flags name the cluster's devices. Throws Error (usage) for
+/// what is malformed, or is not there: a device, links or memory that nothing was said about.
 std::optional<Environment> environment_of(const ConditionOptions& options, const Program& program,
                                           const Costs& costs, const Site& site);
 
@@ -47,7 +54,7 @@ EventRun run_under(const std::optional<Environment>& environment, const Program&
                    const Costs& costs, const SimulateOptions& options = {});
 
 /// "device 1 waits for memory for 40ms", "device 2 never ends: …": what people should know of a
-/// run, a line each.
-std::string remarks_on(const EventRun& run);
+/// run, a line each. `device_names` as in `DrawOptions`.
+std::string remarks_on(const EventRun& run, const std::vector<int>& device_names = {});
 
 }  // namespace stagecraft

@@ -54,8 +54,7 @@ void declare_failures(CLI::App& app, FailureFlags& flags) {
       ->type_name("D");
 }
 
-std::optional<LongRun> long_run(const FailureFlags& flags, int devices, Duration step,
-                                const FailureOptions& options) {
+void require_valid(const FailureFlags& flags) {
   if (flags.between_failures.empty()) {
     for (const std::string* flag :
          {&flags.checkpoint, &flags.interval, &flags.restart, &flags.work}) {
@@ -64,10 +63,20 @@ std::optional<LongRun> long_run(const FailureFlags& flags, int devices, Duration
                    "DURATION, the time between failures of a device");
       }
     }
-    return {};
+    return;
   }
   if (flags.checkpoint.empty())
     fail_usage("--mtbf needs --checkpoint DURATION, the time to write one");
+  read_duration("--mtbf", flags.between_failures);
+  read_duration("--checkpoint", flags.checkpoint);
+  read_or_zero("--checkpoint-every", flags.interval);
+  read_or_zero("--restart", flags.restart);
+  read_or_zero("--run-time", flags.work);
+}
+
+std::optional<LongRun> long_run(const FailureFlags& flags, int devices, Duration step,
+                                const FailureOptions& options) {
+  if (flags.between_failures.empty()) return {};
   LongRun run{.model = {.devices = devices,
                         .between_failures = read_duration("--mtbf", flags.between_failures),
                         .checkpoint = read_duration("--checkpoint", flags.checkpoint),

@@ -32,7 +32,10 @@ struct LongRun {
   std::optional<GoodputSamples> samples;  ///< … and how they went
 };
 
-/// Nothing without --mtbf. Throws Error (usage) for flags that are malformed or lack others.
+/// Throws Error (usage) for flags that are malformed or lack others.
+void require_valid(const FailureFlags& flags);
+
+/// Of valid flags; nothing without --mtbf.
 std::optional<LongRun> long_run(const FailureFlags& flags, int devices, Duration step,
                                 const FailureOptions& options);
 

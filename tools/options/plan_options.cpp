@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "planner/plan/plan_words.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "simulator/schedules/schedules.hpp"
@@ -34,7 +35,7 @@ PlanOptions options_from(const PlanFlags& flags) {
       .sequence = given(flags.sequence),
       .precision = read_flag("--precision", flags.precision, read_precision),
       .optimizer = read_flag("--optimizer", flags.optimizer, read_optimizer_kind),
-      .sharding = read_flag("--sharding", flags.sharding, read_sharding),
+      .sharding = read_flag("--sharding", flags.sharding, sharding_of_word),
       .gradient_bucket = {},
       .schedule = flags.schedule.empty() ? "" : std::string(find_schedule(flags.schedule).name),
       .replicas = {}};
@@ -86,7 +87,8 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
                  concat(unless, "samples per microbatch, over all replicas"))
       ->type_name("N")
       ->check(samples);
-  app.add_option("--sequence", flags.sequence, concat(unless, "tokens per sample"))
+  in_thousands(app.add_option("--sequence", flags.sequence,
+                              concat(unless, "tokens per sample, 32k for 32768")))
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
   app.add_option("--precision", flags.precision,

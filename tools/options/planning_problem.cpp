@@ -5,6 +5,7 @@
 #include <charconv>
 #include <set>
 
+#include "planner/plan/plan_words.hpp"
 #include "planner/problem/defaults.hpp"
 #include "planner/problem/objective.hpp"
 #include "planner/space/device_orders.hpp"
@@ -229,6 +230,22 @@ void set_virtual_stages(Problem& problem, int count, bool said) {
              " have other numbers of stages per device: ", names);
 }
 
+/// Each replica has a microbatch of its own, or an equal part of one for all of them.
+void require_samples_for_all(const Problem& problem, const PlanningOptions& options) {
+  const std::int64_t replicas = options.replicas;
+  const auto fits = [&](std::int64_t size) {
+    return size % replicas == 0 ||
+           (problem.microbatch_per_copy && problem.global_batch % (size * replicas) == 0);
+  };
+  if (problem.pinned.samples_per_replica || std::ranges::any_of(problem.microbatches, fits)) return;
+  const bool of_batch = problem.microbatch_per_copy;
+  const std::int64_t samples = of_batch ? problem.global_batch : problem.microbatches.front();
+  const std::string_view what = of_batch ? "batch" : "microbatch";
+  fail_usage("--dp ", replicas, ": a ", what, " of ", samples, " cannot be divided evenly among ",
+             replicas, " replicas; choose --", what, " as a multiple of ", replicas,
+             ", or another --dp");
+}
+
 /// Degrees that all stages have. Throws Error (usage) for more devices than there are.
 void set_pins(Problem& problem, const PlanningOptions& options) {
   if (options.pipeline > 0) problem.pinned.pipeline = options.pipeline;
@@ -249,6 +266,7 @@ void set_pins(Problem& problem, const PlanningOptions& options) {
                std::max(options.pipeline, 1), " x dp ", std::max(options.replicas, 1), " = ",
                needed, " devices are more than the ", there, " there are");
   }
+  if (options.replicas > 1) require_samples_for_all(problem, options);
   if (problem.pinned.samples_per_replica) {
     const std::int64_t replicas = std::max(options.replicas, 1);
     const auto fits = [&](std::int64_t samples) {
@@ -339,12 +357,16 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
       .kind = read_named("--optimizer", options.optimizer, read_optimizer_kind),
       .sharding = options.sharding == "auto"
                       ? usual_sharding(problem)
-                      : read_named("--sharding", options.sharding, read_sharding),
+                      : read_named("--sharding", options.sharding, sharding_of_word),
       .gradient_bucket = options.gradient_bucket.empty()
                              ? Bytes{0}
                              : read_bytes("--gradient-bucket", options.gradient_bucket)};
   problem.objective = read_named("--objective", options.objective, read_objective_kind);
   for (const std::string& text : options.prices) set_price(problem.cluster, text);
+  if (!options.prices.empty() && problem.objective != ObjectiveKind::cost) {
+    fail_usage("--price is what --objective cost reckons with; the objective is ",
+               to_string(problem.objective), ": add --objective cost, or leave --price out");
+  }
   problem.schedules = read_schedules(options.schedule, problem);
   set_recompute(problem, options.recompute);
   // Nothing is kept for a backward that never comes.
@@ -425,7 +447,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "Load of the busiest device's experts, relative to the mean (1)")
       ->type_name("FACTOR")
       ->check(CLI::Range(1.0, 1000.0));
-  app.add_option("--sequence", options.sequence, "Tokens per sample (the model's)")
+  in_thousands(app.add_option("--sequence", options.sequence,
+                              "Tokens per sample, 32k for 32768 (the model's)"))
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
   app.add_option("--precision", options.precision,
@@ -435,8 +458,9 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");
   app.add_option("--sharding", options.sharding,
-                 "Sharding over replicas: none; zero1, of optimizer states; zero2, of gradients, "
-                 "too; zero3, of parameters, too (FSDP); auto: zero1 where --for NAME has it, and "
+                 "Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of "
+                 "gradients, too; zero3 (or fsdp), of parameters, too; auto: zero1 where --for "
+                 "NAME has it, and "
                  "for transformers whose costs are estimated, else none (auto)")
       ->type_name("NAME");
   app.add_option("--gradient-bucket", options.gradient_bucket,
@@ -447,7 +471,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "Schedules to try: a list of names, or auto, for 1f1b, gpipe and those with "
                  "smaller bubbles; inference for latency")
       ->type_name("A,B|auto");
-  app.add_option("--mem-limit", options.memory_limit, "Fraction of device memory to use (100%)")
+  app.add_option("--mem-limit", options.memory_limit,
+                 "Part of each device's memory to use, what CUDA and NCCL take included (100%)")
       ->type_name("PERCENT");
   app.add_option("--recompute", options.recompute,
                  "Recomputation: auto, none or full, by stage; selective (attention only) or "

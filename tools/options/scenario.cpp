@@ -304,6 +304,11 @@ std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console
     const ScheduleKind& kind = find_schedule(name);
     if (options.shape.stages.empty() || options.microbatches.empty())
       fail_usage("--schedule needs --stages P and --microbatches M");
+    if (options.shape.virtual_stages.empty() &&
+        usual_virtual_stages(kind) > fewest_virtual_stages(kind.placement)) {
+      console.note(concat(kind.name, ": ", usual_virtual_stages(kind),
+                          " stages on each device; --virtual V for another number"));
+    }
     const std::vector<int> microbatches =
         read_small_integers("--microbatches", options.microbatches, 1, most_microbatches);
     for (const ScheduleShape& shape : shapes_from(options.shape, kind, microbatches)) {

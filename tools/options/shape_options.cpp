@@ -22,7 +22,7 @@ std::vector<int> stages_of(const ShapeOptions& options) {
 }
 
 std::vector<int> virtual_stages_of(const ShapeOptions& options, const ScheduleKind& kind) {
-  if (options.virtual_stages.empty()) return {fewest_virtual_stages(kind.placement)};
+  if (options.virtual_stages.empty()) return {usual_virtual_stages(kind)};
   return read_small_integers("--virtual", options.virtual_stages, 1, most_virtual_stages);
 }
 
@@ -88,8 +88,9 @@ void require_room(const ScheduleShape& shape) {
 void declare_shape(CLI::App& app, ShapeOptions& options) {
   app.add_option("--stages", options.stages, "With a schedule: number of pipeline devices")
       ->type_name("P");
-  app.add_option("--virtual", options.virtual_stages,
-                 "With a schedule: stages per device (the minimum of the schedule)")
+  app.add_option(
+         "--virtual", options.virtual_stages,
+         "With a schedule: stages per device (1, or 2 where the schedule interleaves or folds)")
       ->type_name("V");
   app.add_option("--group", options.group,
                  "With interleaved: consecutive microbatches per stage; with pipedream-2bw: "

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tools/table.hpp"
 
@@ -55,6 +57,13 @@ ordered_json run_json(const CriticalRun& run) {
 
 int name_of(int device, const std::vector<int>& names) {
   return names.empty() ? device : names.at(static_cast<std::size_t>(device));
+}
+
+/// "gather parameters".
+std::string in_words(Op op) {
+  std::string words(to_string(op));
+  std::ranges::replace(words, '_', ' ');
+  return words;
 }
 
 /// "device 3", "link 0→1".
@@ -182,18 +191,38 @@ void add_what_if(ordered_json& result, const WhatIf& what_if) {
   if (!steps.empty()) result["one_more_in_flight_step_ns"] = std::move(steps);
 }
 
-std::string effects_table(const WhatIf& what_if, bool unicode) {
+namespace {
+
+/// "stage 2", "backward", "gather parameters of stage 0".
+std::string in_words(const Effect& effect, const Program& program) {
+  if (effect.lever == Lever::op) return in_words(effect.op);
+  if (effect.lever != Lever::group) return to_string(effect);
+  const Group& group = program.groups.at(static_cast<std::size_t>(effect.index));
+  std::set<int> stages;
+  for (const int chunk : group.chunks)
+    stages.insert(program.chunks.at(static_cast<std::size_t>(chunk)).stage);
+  return fmt::format("{} of stage{} {}", in_words(group.op), stages.size() == 1 ? "" : "s",
+                     fmt::join(stages, ", "));
+}
+
+/// What people are not shown: it is told as +0.000 %.
+constexpr double least_effect = 0.000005;
+
+}  // namespace
+
+std::string effects_table(const WhatIf& what_if, const Program& program, bool unicode) {
   std::vector<Effect> effects;
   for (const Effect& effect : what_if.effects) {
     const bool shown = effect.lever == Lever::stage || effect.lever == Lever::op ||
                        effect.lever == Lever::link || effect.lever == Lever::group;
-    if (shown && effect.step != what_if.step) effects.push_back(effect);
+    const double change = std::abs(ratio(effect.step, what_if.step) - 1);
+    if (shown && change >= least_effect) effects.push_back(effect);
   }
   std::stable_sort(effects.begin(), effects.end(),
                    [](const Effect& a, const Effect& b) { return a.step > b.step; });
   Table table({"1 % more of", ">step", ">change"});
   for (const Effect& effect : effects) {
-    table.row({to_string(effect), format_duration(effect.step),
+    table.row({in_words(effect, program), format_duration(effect.step),
                fmt::format("{:+.3f} %", 100 * (ratio(effect.step, what_if.step) - 1))});
   }
   return table.text(unicode);
@@ -228,7 +257,7 @@ std::string critical_path_table(const Explanation& explanation, bool unicode) {
             ? std::to_string(run.first_microbatch)
             : fmt::format("{}..{}", run.first_microbatch, run.last_microbatch);
     table.row({std::to_string(run.round), place_of(run, explanation.device_names, unicode),
-               fmt::format("{} of stage {}", to_string(run.op), run.stage), microbatches,
+               fmt::format("{} of stage {}", in_words(run.op), run.stage), microbatches,
                std::to_string(run.count), format_duration(run.time)});
   }
   return table.text(unicode);

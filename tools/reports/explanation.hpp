@@ -54,8 +54,9 @@ void add_what_if(nlohmann::ordered_json& result, const WhatIf& what_if);
 std::string limits_sentence(const Explanation& explanation);
 /// The critical path, which there is, one row per run.
 std::string critical_path_table(const Explanation& explanation, bool unicode);
-/// What 1 % more time of stages, kinds of work and links does, where it does anything.
-std::string effects_table(const WhatIf& what_if, bool unicode);
+/// What 1 % more time of stages, kinds of work, links and collectives of the program does, where it
+/// does anything to speak of.
+std::string effects_table(const WhatIf& what_if, const Program& program, bool unicode);
 /// Who gains most from room for one more microbatch; empty where nobody asked.
 std::string one_more_sentence(const WhatIf& what_if);
 /// Device by part; parts that are nowhere are left out.

@@ -15,10 +15,12 @@
 #include "planner/problem/constraints.hpp"
 #include "planner/problem/objective.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
+#include "planner/space/device_orders.hpp"
 #include "planner/space/space.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "simulator/analyses/attribution.hpp"
+#include "tools/options/degree_choices.hpp"
 #include "tools/options/risk_options.hpp"
 #include "tools/reports/explanation.hpp"
 #include "tools/reports/plan_ranking.hpp"
@@ -195,7 +197,8 @@ ordered_json targets_json(const std::vector<FrameworkAnswer>& answers, Duration 
 std::string frameworks_sentence(const std::vector<const Target*>& frameworks) {
   std::vector<std::string> names;
   for (const Target* target : frameworks) names.emplace_back(target->name);
-  if (names.empty()) return "runs in: no framework that is known here; --for NAME plans for one\n";
+  if (names.empty())
+    return "runs in: none of the frameworks as it is; --for NAME finds the best plan for one\n";
   return fmt::format("runs in: {}\n", fmt::join(names, ", "));
 }
 
@@ -203,7 +206,7 @@ std::string frameworks_sentence(const std::vector<const Target*>& frameworks) {
 std::string targets_text(const Problem& problem, const std::vector<FrameworkAnswer>& answers,
                          const Candidate& best) {
   if (answers.empty()) return "";
-  std::string text = "best found in a short search for one framework\n";
+  std::string text = "the best plan for each framework, by a short search\n";
   for (const FrameworkAnswer& answer : answers) {
     const std::string name = fmt::format("{} {}", answer.target->name, answer.target->version);
     const std::string found =
@@ -262,7 +265,9 @@ std::string certificate_sentence(const Problem& problem, const SearchResult& sea
   }
   std::string among = has_scope(search) ? " among " + search.families.scope() : "";
   if (has_scope(search) && search.families.least_left_out() > Duration{0}) {
-    among += fmt::format("; with others {} is the least", least_of_others(problem, search));
+    among += fmt::format("; plans of other kinds {} at least {}",
+                         problem.objective == ObjectiveKind::cost ? "cost" : "take",
+                         least_of_others(problem, search));
   }
   if (search.proved_optimal) {
     return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
@@ -276,7 +281,7 @@ std::string certificate_sentence(const Problem& problem, const SearchResult& sea
 /// What a gap is due to: the bound that is lowest, and what it leaves out.
 std::string looseness_sentence(const SearchResult& search) {
   if (search.gap <= 0 || search.lower_bound <= Duration{0} || search.rests_on.empty()) return "";
-  return "the bound is lowest for " + search.rests_on + "\n";
+  return "the bound rests on " + search.rests_on + "\n";
 }
 
 std::string objective_sentence(const SearchResult& search, const Objective& objective) {
@@ -397,6 +402,23 @@ Beside look_beside(Console& console, const Problem& problem, const SearchResult&
   return beside;
 }
 
+/// What reaches less memory than the plans that were asked for, if anything does.
+std::string beyond_front(const Problem& problem) {
+  std::vector<std::string> flags;
+  const bool has_replicas = !problem.straight && devices_in_use(problem).size() > 1;
+  const bool has_sharding =
+      problem.target == nullptr || std::ranges::find(problem.target->sharding, Sharding::zero3) !=
+                                       problem.target->sharding.end();
+  if (has_replicas && has_sharding && problem.optimizer.sharding < Sharding::zero3)
+    flags.emplace_back("--sharding zero3");
+  if (problem.recompute_everywhere.empty() && problem.recompute_layers.empty() &&
+      may_share_layers(problem))
+    flags.emplace_back("--recompute layers");
+  if (flags.empty()) return "";
+  return concat("plans with ", join_words(flags),
+                " are not among them; they may need less memory\n");
+}
+
 void print_for_people(Console& console, const Problem& problem, const SearchResult& search,
                       const Beside& beside, const PlanReport& report) {
   const Candidate& best = search.plans.front();
@@ -420,7 +442,7 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   console.print(best.objective ? objective_sentence(search, *best.objective)
                                : own_objective_sentence(problem, search));
   if (report.is_front) {
-    console.print(front_table(search, console.unicode()));
+    console.print(front_table(search, console.unicode()) + beyond_front(problem));
   } else if (search.plans.size() > 1) {
     console.print(ranking_table(problem, search, console.unicode()));
   }

@@ -9,6 +9,7 @@
 
 #include "planner/costs/device_limits.hpp"
 #include "planner/costs/stage_recompute.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -105,15 +106,6 @@ void name_cluster_devices(ordered_json& result, const Plan& plan, const Compiled
     }
   }
   result["devices"] = used_devices(plan);
-}
-
-void note_device_numbers(Console& console, const Plan& plan) {
-  const std::vector<int> leads = lead_devices(plan);
-  const auto last = static_cast<int>(leads.size()) - 1;
-  if (leads.back() == last || leads.size() < used_devices(plan).size()) return;
-  console.note(concat("devices are counted among those that the plan uses: ",
-                      last == 0 ? std::string("0 is") : concat("0-", last, " are"),
-                      " the cluster's ", device_ranges(leads)));
 }
 
 std::string layer_names(const Model& model, LayerRange layers) {
@@ -234,14 +226,17 @@ std::vector<std::pair<std::size_t, std::size_t>> runs_of_stages(const Plan& plan
   return runs;
 }
 
-/// Stages that recompute nothing have no column that says so.
+/// Stages that recompute nothing have no column that says so, and inference has no backward.
 std::string table_of_stages(const Plan& plan, const Model& model, const Prediction& prediction,
                             std::size_t most, bool unicode) {
   const bool repeats = std::ranges::any_of(
       plan.stages, [](const Stage& stage) { return recompute_in_words(stage) != "none"; });
   std::vector<std::string> headings{">stage",    "layers", "devices", ">forward",
                                     ">backward", ">send",  ">peak",   ">idle"};
+  constexpr std::ptrdiff_t backward = 4;
+  const bool trains = find_schedule(plan.schedule.name).generate != inference;
   if (repeats) headings.insert(headings.end() - 1, "recompute");
+  if (!trains) headings.erase(headings.begin() + backward);
   Table table(headings);
   const std::vector<int> leads = lead_devices(plan);
   for (const auto& [first, last] : runs_of_stages(plan, prediction, most)) {
@@ -267,6 +262,7 @@ std::string table_of_stages(const Plan& plan, const Model& model, const Predicti
         peak_words(peak),
         percent(least_idle) == idle ? idle : fmt::format("{:.1f}-{}", 100 * least_idle, idle)};
     if (repeats) cells.insert(cells.end() - 1, recompute_in_words(stage));
+    if (!trains) cells.erase(cells.begin() + backward);
     table.row(std::move(cells));
   }
   return table.text(unicode);

@@ -32,10 +32,6 @@ void add_memory(nlohmann::ordered_json& result, const std::vector<MemoryPeak>& p
 void name_cluster_devices(nlohmann::ordered_json& result, const Plan& plan,
                           const Compiled& compiled);
 
-/// Notes that a program's devices are those that the plan uses, counted from 0, where the cluster
-/// has other numbers for them: "0-1 are the cluster's 1 3". Nothing where peers share a number.
-void note_device_numbers(Console& console, const Plan& plan);
-
 /// Rows of a table of stages.
 enum class StageRows {
   together,  ///< of more than 24 stages, those one behind the other that are alike have one row

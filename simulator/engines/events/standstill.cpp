@@ -66,8 +66,10 @@ std::vector<Engine::Cause> Engine::chain_from(int named) const {
 
 std::string Engine::name(int named) const {
   const int work = named % nodes_;
-  return concat(to_string(precedence_.work(work).instruction), " on device ",
-                precedence_.device_of(work));
+  const int device = precedence_.device_of(work);
+  return concat(
+      to_string(precedence_.work(work).instruction), " on device ",
+      environment_.device_names.empty() ? device : environment_.device_names[index(device)]);
 }
 
 /// "A, which waits for B, which comes after C": points are left out, what leads to them stays.

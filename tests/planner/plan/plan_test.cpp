@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "planner/costs/predict.hpp"
+#include "planner/plan/plan_words.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
@@ -314,4 +315,19 @@ TEST_CASE("shape and devices of a plan", "[plan]") {
   CHECK(shape_of(plan).microbatches == 4);
   plan.stages[2].devices = {{9}};
   CHECK(used_devices(plan) == std::vector<int>{0, 1, 2, 9});
+}
+
+TEST_CASE("sharding has the names that frameworks have for it") {
+  for (const Sharding sharding :
+       {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3})
+    CHECK(sharding_of_word(to_string(sharding)) == sharding);
+  for (const char* word : {"fsdp", "FSDP2", "ZeRO-3", "full_shard", "optim_grads_params"})
+    CHECK(sharding_of_word(word) == Sharding::zero3);
+  for (const char* word : {"zero-2", "SHARD_GRAD_OP", "optim_grads"})
+    CHECK(sharding_of_word(word) == Sharding::zero2);
+  for (const char* word : {"zero-1", "distributed-optimizer", "optim"})
+    CHECK(sharding_of_word(word) == Sharding::zero1);
+  for (const char* word : {"ddp", "zero0", "NO_SHARD"})
+    CHECK(sharding_of_word(word) == Sharding::none);
+  CHECK_THROWS_AS(sharding_of_word("fdsp"), Error);
 }

@@ -133,8 +133,8 @@ TEST_CASE("what a row does not have is refused if somebody said it, and left out
              Catch::Contains("has no schedule zb-v; it has 1f1b"));
   CHECK(for_target(problem, deepspeed_target, {}).schedules.size() == 1);
   problem.optimizer.sharding = Sharding::zero3;
-  CHECK_THAT(refusal_of("deepspeed", {.sharding = true}),
-             Catch::Contains("has no --sharding zero3"));
+  CHECK_THAT(refusal_of("stagecraft", {.sharding = true}),
+             Catch::Contains("has no --sharding zero3; it has none and zero1"));
   CHECK(for_target(problem, deepspeed_target, {}).optimizer.sharding == Sharding::zero1);
   CHECK(for_target(problem, torch_target, {}).optimizer.sharding == Sharding::none);
   problem.optimizer.sharding = Sharding::none;
@@ -158,6 +158,10 @@ TEST_CASE("frameworks are found by name and version") {
   CHECK(find_target("megatron@0.19").name == "megatron");
   CHECK_THAT(message_of([] { find_target("megatron@0.1"); }),
              Catch::Contains("known of megatron is 0.19.2"));
+  CHECK(find_target("nemo").name == "megatron-bridge");
+  CHECK(find_target("Megatron-LM@0.19").name == "megatron");
+  CHECK(find_target("pytorch@2.11").version == "2.11");
+  CHECK_THAT(message_of([] { find_target("fsdp"); }), Catch::Contains("--sharding zero3"));
   CHECK_THAT(message_of([] { find_target("megatorn"); }),
              Catch::Contains("did you mean \"megatron\"?"));
 }
@@ -173,4 +177,7 @@ TEST_CASE("rules of schedules: what packages refuse") {
   CHECK_FALSE(refusal(megatron_target, {loops, 4, 10}).empty());
   CHECK_FALSE(refusal(megatron_target, {loops, 1, 8}).empty());
   CHECK(refusal(deepspeed_target, {plain, 4, 3}).empty());
+  CHECK(refusal(deepspeed_target, {plain, 4, 3, Sharding::zero1}).empty());
+  CHECK(refusal(deepspeed_target, {plain, 1, 3, Sharding::zero3}).empty());
+  CHECK_FALSE(refusal(deepspeed_target, {plain, 2, 3, Sharding::zero2}).empty());
 }

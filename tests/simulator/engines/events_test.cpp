@@ -242,6 +242,11 @@ TEST_CASE("events: after a stop for good, who waits for whom") {
             "F1.0 on device 1, which has stopped",
             "RF2.0 on device 2, which waits for SF1.0 on device 1, which waits for F1.0 on device "
             "1, which has stopped"});
+  // Devices may have other numbers where they are.
+  const EventRun named =
+      run_events(program, costs,
+                 {.stops = {{.device = 1, .at = 20ns, .time = {}}}, .device_names = {4, 6, 9}});
+  CHECK(named.stranded[1] == "F1.0 on device 6, which has stopped");
 }
 
 TEST_CASE("events: a forward waits until there is memory for its result") {

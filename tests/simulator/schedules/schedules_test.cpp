@@ -346,3 +346,11 @@ TEST_CASE("counted from the order alone, weight gradients that wait keep activat
   CHECK(peak_in_flight(schedule, true) == std::vector{1});
   CHECK(peak_in_flight(schedule, false) == std::vector{2});
 }
+
+TEST_CASE("where nobody says how many, a schedule that interleaves has two stages per device") {
+  CHECK(usual_virtual_stages(find_schedule("1f1b")) == 1);
+  CHECK(usual_virtual_stages(find_schedule("interleaved")) == 2);
+  CHECK(usual_virtual_stages(find_schedule("looped-bfs")) == 2);
+  CHECK(usual_virtual_stages(find_schedule("zb-v")) == 2);
+  CHECK(find_schedule("zero-bubble").name == "zb-h1");
+}

@@ -34,8 +34,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     model: Built-in name, config.json, profile, or file of another planner
     cluster: Name, expression such as 4x8xh100@400Gb/s, or file of a cluster; optional if MODEL's file names devices
         …
-    memory: Memory of each device that is left to training, nothing of it reserved (the cluster's, less what CUDA
-        and NCCL …
+    memory: Memory of each device, what CUDA and NCCL take included (the cluster's)
     bandwidth: Bandwidth of every link (the cluster's)
     devices: Number of devices: the first N of the cluster, or N instead of the number in MODEL's file (all)
     for_: Only plans that this framework runs, which `export` writes for it: megatron, torchtitan, torch, deepspeed,
@@ -64,16 +63,16 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         the other layers
     expert_nodes: Maximum number of nodes that hold a token's experts (any)
     expert_load: Load of the busiest device's experts, relative to the mean (1)
-    sequence: Tokens per sample (the model's)
+    sequence: Tokens per sample, 32k for 32768 (the model's)
     precision: Precision: fp32, bf16, fp16, fp8 (products only) or fp64 (that of the profile or the device)
     optimizer: Optimizer: adamw or sgd (adamw)
-    sharding: Sharding over replicas: none; zero1, of optimizer states; zero2, of gradients, too; zero3, of
-        parameters, too …
+    sharding: Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of gradients, too; zero3 (or
+        fsdp), …
     gradient_bucket: Bucket size of gradient sums that overlap the last backward (torch: 25MiB); without it sums
         follow the …
     schedule: Schedules to try: a list of names, or auto, for 1f1b, gpipe and those with smaller bubbles; inference
         for …
-    mem_limit: Fraction of device memory to use (100%)
+    mem_limit: Part of each device's memory to use, what CUDA and NCCL take included (100%)
     recompute: Recomputation: auto, none or full, by stage; selective (attention only) or layers, by layer as memory
         demands …
     fix: Fixed layers of a stage: stage0.layers=0..4 for the first four
@@ -163,7 +162,7 @@ def check(subject: Input, *, stages: Value | None = None, virtual: Value | None 
 
     subject: Plan, name of a schedule, or its torch CSV; - is standard input
     stages: With a schedule: number of pipeline devices
-    virtual: With a schedule: stages per device (the minimum of the schedule)
+    virtual: With a schedule: stages per device (1, or 2 where the schedule interleaves or folds)
     group: With interleaved: consecutive microbatches per stage; with pipedream-2bw: microbatches per update (P)
     in_flight: With zb-auto or zbv-auto: microbatches that fit in each device's memory (P)
     decode_steps: With inference: further passes of each microbatch, one per token (0)
@@ -174,9 +173,9 @@ def check(subject: Input, *, stages: Value | None = None, virtual: Value | None 
     messages_in_flight: Messages that a channel buffers before a send blocks (0)
     certificate: With a plan: verify that the plan answers its question and that its lower bound holds
     for_: With a plan: whether this framework runs it, or every reason why not
-    memory: With a plan: memory of each device (the cluster's; if that is unlimited, the memory the plan was made
-        for)
-    mem_limit: With a plan: fraction of device memory to use (100%)
+    memory: With a plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is
+        unlimited, the …
+    mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%)
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     progress: Whether progress goes to standard error, or a function that gets its lines
@@ -228,7 +227,7 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     plan: Plan file; none with --schedule
     schedule: Schedule: a name of `stagecraft schedule list`, or a torch CSV; a list makes a sweep
     stages: With a schedule: number of pipeline devices
-    virtual: With a schedule: stages per device (the minimum of the schedule)
+    virtual: With a schedule: stages per device (1, or 2 where the schedule interleaves or folds)
     group: With interleaved: consecutive microbatches per stage; with pipedream-2bw: microbatches per update (P)
     in_flight: With zb-auto or zbv-auto: microbatches that fit in each device's memory (P)
     decode_steps: With inference: further passes of each microbatch, one per token (0)
@@ -260,7 +259,7 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     devices_per_link: With --sharing: devices that share one link out of their node (all of the node)
     slow_down: Slowdown of compute while its device communicates: 10%, or separately while it sends, receives, and
         takes part …
-    slow: Slow devices: with 2:20% compute on device 2 takes 20 % longer
+    slow: Slow devices: with 2:20% compute on device 2 takes 20 % longer; devices of a plan are the cluster's
     stop: Stopped devices: 2@100ms:50ms stops device 2 for 50 ms, 2@100ms for good
     memory_limit: Memory limit at which forwards wait: one size, one per device, or cluster, for the limits of the
         plan's …
@@ -275,9 +274,9 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     run_time: With --mtbf: amount of work in a run; --samples runs are simulated, and their spread is printed
     prompt: With inference: tokens per prompt (1)
     cache_per_token: With inference: size of a token's keys and values, for one microbatch on a device (0B)
-    memory: With a plan: memory of each device (the cluster's; if that is unlimited, the memory the plan was made
-        for)
-    mem_limit: With a plan: fraction of device memory to use (100%)
+    memory: With a plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is
+        unlimited, the …
+    mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%)
     risk: With a plan: print this percentile of the step time and its interval: p50 (as predicted) p75 p80 p90 p95
         p99
     spread: With --risk: relative standard deviations of the costs: compute=5%,communication=40%,memory=2% (usual
@@ -374,7 +373,7 @@ def explain(plan: Input | None = None, *, schedule: Value | None = None, stages:
     plan: Plan file; none with --schedule
     schedule: Schedule: a name of `stagecraft schedule list`, or a torch CSV; a list makes a sweep
     stages: With a schedule: number of pipeline devices
-    virtual: With a schedule: stages per device (the minimum of the schedule)
+    virtual: With a schedule: stages per device (1, or 2 where the schedule interleaves or folds)
     group: With interleaved: consecutive microbatches per stage; with pipedream-2bw: microbatches per update (P)
     in_flight: With zb-auto or zbv-auto: microbatches that fit in each device's memory (P)
     decode_steps: With inference: further passes of each microbatch, one per token (0)
@@ -406,7 +405,7 @@ def explain(plan: Input | None = None, *, schedule: Value | None = None, stages:
     devices_per_link: With --sharing: devices that share one link out of their node (all of the node)
     slow_down: Slowdown of compute while its device communicates: 10%, or separately while it sends, receives, and
         takes part …
-    slow: Slow devices: with 2:20% compute on device 2 takes 20 % longer
+    slow: Slow devices: with 2:20% compute on device 2 takes 20 % longer; devices of a plan are the cluster's
     stop: Stopped devices: 2@100ms:50ms stops device 2 for 50 ms, 2@100ms for good
     memory_limit: Memory limit at which forwards wait: one size, one per device, or cluster, for the limits of the
         plan's …
@@ -474,14 +473,15 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
     top: Number of single edits, and of pairs, to show (8)
     depth: Number of edits in the last row, all together; 2 for none (4)
     time_limit: Time limit; the best edits so far are the result
-    memory: Plan: memory of each device (the cluster's; if that is unlimited, the memory the plan was made for)
-    mem_limit: Plan: fraction of device memory to use (100%)
+    memory: Plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is unlimited, the
+        memory …
+    mem_limit: Plan: part of each device's memory to use, what CUDA and NCCL take included (100%)
     model: Model of the script
     cluster: Cluster of the script
     batch: With a plan, if the file leaves it open: samples per step
     gbs: With a plan, if the file leaves it open: samples per step
     microbatch: With a plan, if the file leaves it open: samples per microbatch, over all replicas
-    sequence: With a plan, if the file leaves it open: tokens per sample
+    sequence: With a plan, if the file leaves it open: tokens per sample, 32k for 32768
     precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8 or fp64
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
@@ -542,7 +542,7 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
     files: A plan and a trace, or several plans; none with --schedule A,B,...
     schedule: Schedule: a name of `stagecraft schedule list`, or a torch CSV; a list makes a sweep
     stages: With a schedule: number of pipeline devices
-    virtual: With a schedule: stages per device (the minimum of the schedule)
+    virtual: With a schedule: stages per device (1, or 2 where the schedule interleaves or folds)
     group: With interleaved: consecutive microbatches per stage; with pipedream-2bw: microbatches per update (P)
     in_flight: With zb-auto or zbv-auto: microbatches that fit in each device's memory (P)
     decode_steps: With inference: further passes of each microbatch, one per token (0)
@@ -574,14 +574,13 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
     devices_per_link: With --sharing: devices that share one link out of their node (all of the node)
     slow_down: Slowdown of compute while its device communicates: 10%, or separately while it sends, receives, and
         takes part …
-    slow: Slow devices: with 2:20% compute on device 2 takes 20 % longer
+    slow: Slow devices: with 2:20% compute on device 2 takes 20 % longer; devices of a plan are the cluster's
     stop: Stopped devices: 2@100ms:50ms stops device 2 for 50 ms, 2@100ms for good
     memory_limit: Memory limit at which forwards wait: one size, one per device, or cluster, for the limits of the
         plan's …
     memory_in_flight: With schedules: microbatches that fit in each device's memory (P)
-    memory: With several plans: memory of each device (the cluster's; if that is unlimited, the memory the plan was
-        made …
-    mem_limit: With several plans: fraction of device memory to use (100%)
+    memory: With several plans: memory of each device, what CUDA and NCCL take included (the cluster's; if that is …
+    mem_limit: With several plans: part of each device's memory to use, what CUDA and NCCL take included (100%)
     risk: With a plan and a trace: predict this percentile of the step, and test whether the measured step is within
         the …
     spread: With --risk: relative standard deviations of the costs: compute=5%,communication=40%,memory=2% (usual
@@ -783,7 +782,7 @@ def profile(model: Input, *, device: Value | None = None, gpus: Value | None = N
     microbatch: Samples per microbatch; a list measures each size (1)
     tensor_parallel: Tensor-parallel degree to measure; a list measures each (1). If --threads, GPUs or parts of one
         suffice, all …
-    sequence: Tokens per sample (the model's)
+    sequence: Tokens per sample, 32k for 32768 (the model's)
     precision: Precision: fp32, fp64 (CPUs) or bf16 (GPUs) (fp32)
     loss_rows: Maximum number of tokens whose logits the head computes at once, as run --loss-rows
     repeats: Number of measurements per pass, after the warm-up (9)
@@ -877,7 +876,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
     batch: With a plan, if the file leaves it open: samples per step
     gbs: With a plan, if the file leaves it open: samples per step
     microbatch: With a plan, if the file leaves it open: samples per microbatch, over all replicas
-    sequence: With a plan, if the file leaves it open: tokens per sample
+    sequence: With a plan, if the file leaves it open: tokens per sample, 32k for 32768
     precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8 or fp64
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
@@ -958,7 +957,7 @@ def model(model: Input, *, sequence: int | None = None, flops: bool = False, bat
     """A model, layer by layer.
 
     model: Built-in name or file of a model
-    sequence: Tokens per sample (the model's)
+    sequence: Tokens per sample, 32k for 32768 (the model's)
     flops: Count the multiply-adds and operations of the forward pass
     batch: Number of samples for --flops
     seed: Random seed (1)
@@ -1024,7 +1023,7 @@ def schedule(name: Input, *, format: Value | None = None, stages: Value | None =
     format: With show: output format: unicode, ascii, torch (compute only), torch-full (with communication, as torch
         2.15 …
     stages: With a schedule: number of pipeline devices
-    virtual: With a schedule: stages per device (the minimum of the schedule)
+    virtual: With a schedule: stages per device (1, or 2 where the schedule interleaves or folds)
     group: With interleaved: consecutive microbatches per stage; with pipedream-2bw: microbatches per update (P)
     in_flight: With zb-auto or zbv-auto: microbatches that fit in each device's memory (P)
     decode_steps: With inference: further passes of each microbatch, one per token (0)
