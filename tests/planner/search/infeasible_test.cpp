@@ -57,7 +57,8 @@ TEST_CASE("what is missing is what the plan of least memory needs, and with it o
   CHECK(cases > 60);
 }
 
-TEST_CASE("the remedy is the least memory, rounded up to two digits or a whole unit", "[infeasible]") {
+TEST_CASE("the remedy is the least memory, rounded up to two digits or a whole unit",
+          "[infeasible]") {
   // Eight layers that keep 1,000 kB each in flight, and 3,000 kB at the beginning.
   std::vector<LayerCost> costs(8, layer_cost(Duration{1000}, Duration{2000}));
   for (LayerCost& cost : costs) cost.saved = 1'000'000;
