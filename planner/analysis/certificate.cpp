@@ -264,6 +264,36 @@ void verify_by_search(const Problem& bounded, Verification& verification) {
   own.search();
 }
 
+/// What states are sharded, and what all stages do again, makes questions of their own.
+void verify_each(const Problem& problem, const Plan& plan, Verification& verification) {
+  if (!problem.other_sharding.empty()) {
+    for (const Sharding sharding : sharding_choices(problem)) {
+      if (verification.holds()) verify_each(with_sharding(problem, sharding), plan, verification);
+    }
+    return;
+  }
+  if (problem.recompute_everywhere.size() > 1) {
+    for (const RecomputeEverywhere what : problem.recompute_everywhere) {
+      if (!verification.holds()) return;
+      verify_each(with_recompute_everywhere(problem, what), plan, verification);
+    }
+    return;
+  }
+  const Space space(problem);
+  // Recomputing never makes a plan faster: a bound without limits of memory holds, too.
+  if (!problem.recompute_layers.empty()) {
+    Verification unlimited = verification;
+    verify(without_memory_limits(problem), space, plan, unlimited);
+    if (unlimited.holds()) {
+      verification = std::move(unlimited);
+    } else {
+      verify_by_search(problem, verification);
+    }
+    return;
+  }
+  verify(problem, space, plan, verification);
+}
+
 }  // namespace
 
 Verification verify_bound(const Plan& plan, const Profile& profile, const Cluster& cluster) {
@@ -284,8 +314,13 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
          "; `stagecraft plan` with the exact strategy writes one");
   }
   const Problem problem = problem_of(*plan.search->question, plan, profile, cluster);
-  const Space space(problem);
+  const Problem own = with_sharding(problem, plan.optimizer.sharding);
+  const Space space(own);
   Verification verification{.bound = plan.search->lower_bound};
+  if (std::ranges::count(sharding_choices(problem), plan.optimizer.sharding) == 0) {
+    verification.fault = concat(not_asked, "its sharding is not among them");
+    return verification;
+  }
   if (const std::string against = space.against_target(plan); !against.empty()) {
     verification.fault = concat(not_asked, against);
     return verification;
@@ -297,26 +332,9 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
   verification.fault = fault_of(space, plan, *again.prediction);
   if (!verification.holds()) return verification;
   verification.fault = fault_of_claim(*plan.search, verification.step);
-  if (verification.holds()) verification.fault = fault_of_memory(problem, plan, cluster);
+  if (verification.holds()) verification.fault = fault_of_memory(own, plan, cluster);
   if (!verification.holds()) return verification;
-  // What all stages do again makes questions of their own.
-  if (problem.recompute_everywhere.size() > 1) {
-    for (const RecomputeEverywhere what : problem.recompute_everywhere) {
-      const Problem one = with_recompute_everywhere(problem, what);
-      verify(one, Space(one), plan, verification);
-      if (!verification.holds()) break;
-    }
-    return verification;
-  }
-  // Recomputing never makes a plan faster: a bound without limits of memory holds, too.
-  if (!problem.recompute_layers.empty()) {
-    Verification unlimited = verification;
-    verify(without_memory_limits(problem), space, plan, unlimited);
-    if (unlimited.holds()) return unlimited;
-    verify_by_search(problem, verification);
-    return verification;
-  }
-  verify(problem, space, plan, verification);
+  verify_each(problem, plan, verification);
   return verification;
 }
 

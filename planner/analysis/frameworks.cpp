@@ -64,7 +64,7 @@ bool ask_the_same(const Problem& a, const Problem& b) {
   return has_equal_stages(a) == has_equal_stages(b) && a.schedules == b.schedules &&
          a.recompute_everywhere == b.recompute_everywhere && a.parallelism == b.parallelism &&
          a.other_parallelism == b.other_parallelism &&
-         a.optimizer.sharding == b.optimizer.sharding &&
+         a.optimizer.sharding == b.optimizer.sharding && a.other_sharding == b.other_sharding &&
          a.target->keeps_ends == b.target->keeps_ends && a.target->refuses == b.target->refuses;
 }
 

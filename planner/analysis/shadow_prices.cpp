@@ -66,7 +66,7 @@ Problem near(Problem problem, const Plan& plan) {
   const std::int64_t microbatch = asked_microbatch(problem, plan);
   keep(problem.microbatches, [&](std::int64_t size) { return size == microbatch; });
   keep(problem.tensor_parallel, [&](int choice) { return choice == degree; });
-  return with_parallelism_of(std::move(problem), plan);
+  return with_choices_of(std::move(problem), plan);
 }
 
 /// What a changed question would save, at the least.

@@ -134,9 +134,11 @@ struct Constraints {
   std::vector<RecomputeEverywhere> recompute_everywhere;
   std::optional<int> devices;  ///< use the first so many of the cluster; default all
   std::optional<int> max_stages;
-  std::vector<int> excluded;      ///< devices of the cluster that no plan may use, ascending
-  int min_layers_per_stage = 1;   ///< 0: stages between the first and the last one may be empty
-  bool straight = false;          ///< no replication
+  std::vector<int> excluded;     ///< devices of the cluster that no plan may use, ascending
+  int min_layers_per_stage = 1;  ///< 0: stages between the first and the last one may be empty
+  bool straight = false;         ///< no replication
+  /// A pipeline of one device has one stage, as frameworks have it.
+  bool one_stage_alone = false;
   bool use_fewer_devices = true;  ///< a plan on fewer devices is a candidate too
   PinnedDegrees pinned;
   std::vector<FixedStage> fixed;
@@ -153,6 +155,8 @@ struct Question : Constraints {
   bool sequence_parallel = false;
   /// Context, expert and expert-tensor degrees; empty: the plan's own, which were given.
   std::vector<Parallelism> parallelism;
+  /// How states are sharded over replicas; empty: as the plan's are, which was given.
+  std::vector<Sharding> sharding;
   bool operator==(const Question&) const = default;
 };
 

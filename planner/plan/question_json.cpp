@@ -9,11 +9,13 @@
 //     "recompute": ["none", "full"],      allowed per stage
 //     "recompute_layers": ["selective"],  allowed per layer, beside nothing; none if left out
 //     "recompute_everywhere": ["none"],   of which all stages do one alike, for a framework
+//     "sharding": ["zero1", "zero3"],     of which all plans have one; the plan's own if left out
 //     "for": "megatron@0.19.2",           the framework that plans are for, if any
 //     "memory": [85899345920, null],      usable bytes of each device kind; null: no limit
 //     "devices": 8, "max_stages": 4,      where they are limited
 //     "excluded": [3],                    devices that no plan may use, where there are any
 //     "min_layers_per_stage": 1, "straight": false, "use_fewer_devices": true,
+//     "one_stage_alone": true,            a pipeline of one device has one stage
 //     "pinned": {"pipeline": 4,           degrees that all stages have alike, where they were
 //     given:
 //                "replicas": 2,           pipeline devices, replicas of each stage, and whether
@@ -108,9 +110,11 @@ Question read_question(const Json& json, const Batch& batch) {
                    "max_stages",
                    "min_layers_per_stage",
                    "straight",
+                   "one_stage_alone",
                    "use_fewer_devices",
                    "sequence_parallel",
                    "parallelism",
+                   "sharding",
                    "fixed",
                    "excluded",
                    "recompute_everywhere",
@@ -150,12 +154,18 @@ Question read_question(const Json& json, const Batch& batch) {
   }
   question.min_layers_per_stage = json["min_layers_per_stage"].small_integer(0, INT_MAX);
   question.straight = json["straight"].boolean();
+  if (json.contains("one_stage_alone"))
+    question.one_stage_alone = json["one_stage_alone"].boolean();
   question.use_fewer_devices = json["use_fewer_devices"].boolean();
   if (json.contains("sequence_parallel")) {
     question.sequence_parallel = json["sequence_parallel"].boolean();
   }
   if (json.contains("parallelism")) {
     question.parallelism = read_choices(json["parallelism"], read_parallelism);
+  }
+  if (json.contains("sharding")) {
+    question.sharding = read_choices(
+        json["sharding"], [](const Json& name) { return read_name(name, read_sharding); });
   }
   if (json.contains("pinned")) question.pinned = read_pinned(json["pinned"]);
   question.fixed = read_list(json["fixed"], read_fixed);
@@ -192,11 +202,13 @@ nlohmann::ordered_json question_value(const Question& question) {
   if (!question.excluded.empty()) value["excluded"] = question.excluded;
   value["min_layers_per_stage"] = question.min_layers_per_stage;
   value["straight"] = question.straight;
+  if (question.one_stage_alone) value["one_stage_alone"] = true;
   value["use_fewer_devices"] = question.use_fewer_devices;
   if (question.sequence_parallel) value["sequence_parallel"] = true;
   for (const Parallelism& choice : question.parallelism) {
     value["parallelism"].push_back(parallelism_value(choice));
   }
+  for (const Sharding choice : question.sharding) value["sharding"].push_back(to_string(choice));
   if (question.pinned.any()) value["pinned"] = pinned_value(question.pinned);
   value["fixed"] = std::move(fixed);
   return value;

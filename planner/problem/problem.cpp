@@ -19,7 +19,20 @@ Problem with_recompute_everywhere(Problem problem, RecomputeEverywhere what) {
   return problem;
 }
 
-Problem with_parallelism_of(Problem problem, const Plan& plan) {
+std::vector<Sharding> sharding_choices(const Problem& problem) {
+  std::vector<Sharding> choices{problem.optimizer.sharding};
+  choices.insert(choices.end(), problem.other_sharding.begin(), problem.other_sharding.end());
+  return choices;
+}
+
+Problem with_sharding(Problem problem, Sharding sharding) {
+  problem.optimizer.sharding = sharding;
+  problem.other_sharding.clear();
+  return problem;
+}
+
+Problem with_choices_of(Problem problem, const Plan& plan) {
+  problem = with_sharding(std::move(problem), plan.optimizer.sharding);
   const bool sequence = problem.parallelism.sequence;
   problem.parallelism = plan.parallelism;
   problem.parallelism.sequence = sequence;

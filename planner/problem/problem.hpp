@@ -37,6 +37,9 @@ struct Problem : Constraints {
   std::int64_t global_batch = 1;
   std::int64_t sequence = 0;
   OptimizerChoice optimizer;
+  /// Other ways to shard the model's states over replicas that are tried, one after another
+  /// (planner/search/sharding_search.hpp); all else of the optimizer is as above.
+  std::vector<Sharding> other_sharding;
   /// Of all plans; sequence parallelism of those with tensor parallelism.
   Parallelism parallelism;
   /// Other context, expert and expert-tensor degrees to try; all else is as above.
@@ -63,8 +66,15 @@ Problem with_recompute_everywhere(Problem problem, RecomputeEverywhere what);
 /// `parallelism`, then the others.
 std::vector<Parallelism> parallelism_choices(const Problem& problem);
 
-/// The question with the degrees of this plan, which was found under one of its choices.
-Problem with_parallelism_of(Problem problem, const Plan& plan);
+/// The question with the degrees and the sharding of this plan, which was found under one of its
+/// choices.
+Problem with_choices_of(Problem problem, const Plan& plan);
+
+/// `optimizer.sharding`, then the others.
+std::vector<Sharding> sharding_choices(const Problem& problem);
+
+/// The question about plans that shard so.
+Problem with_sharding(Problem problem, Sharding sharding);
 
 /// The problem's cluster with only the memory that may be used.
 Cluster with_usable_memory(const Problem& problem);

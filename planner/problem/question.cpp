@@ -12,6 +12,7 @@ Question question_of(const Problem& problem) {
   question.target = problem.target == nullptr ? "" : to_words(*problem.target);
   question.sequence_parallel = problem.parallelism.sequence;
   if (!problem.other_parallelism.empty()) question.parallelism = parallelism_choices(problem);
+  if (!problem.other_sharding.empty()) question.sharding = sharding_choices(problem);
   for (const DeviceKind& kind : with_usable_memory(problem).kinds) {
     question.memory.push_back(kind.memory_unlimited ? std::nullopt
                                                     : std::optional(usable_memory(kind)));
@@ -41,6 +42,10 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
   problem.global_batch = plan.batch.global;
   problem.sequence = plan.batch.sequence;
   problem.optimizer = plan.optimizer;
+  if (!question.sharding.empty()) {
+    problem.optimizer.sharding = question.sharding.front();
+    problem.other_sharding.assign(question.sharding.begin() + 1, question.sharding.end());
+  }
   problem.parallelism =
       question.parallelism.empty() ? plan.parallelism : question.parallelism.front();
   problem.parallelism.sequence = question.sequence_parallel;

@@ -14,6 +14,7 @@
 #include "planner/problem/objective.hpp"
 #include "planner/search/infeasible.hpp"
 #include "planner/search/recompute_search.hpp"
+#include "planner/search/sharding_search.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/orders.hpp"
 #include "planner/space/space.hpp"
@@ -329,6 +330,19 @@ Tally look_at_all(const Problem& problem, const SearchControl& control, const Sp
   return tally;
 }
 
+/// The questions that are one after another the problem's, each with one way to shard and, for a
+/// framework, one thing that all stages do again.
+std::vector<Problem> single_questions(const Problem& problem) {
+  std::vector<Problem> questions;
+  for (const Sharding sharding : sharding_choices(problem)) {
+    const Problem one = with_sharding(problem, sharding);
+    if (problem.recompute_everywhere.empty()) questions.push_back(one);
+    for (const RecomputeEverywhere what : problem.recompute_everywhere)
+      questions.push_back(with_recompute_everywhere(one, what));
+  }
+  return questions;
+}
+
 SearchResult begin_result(const Tally& tally) {
   SearchResult result{.strategy = "brute-force"};
   result.candidates = tally.candidates;
@@ -352,6 +366,8 @@ double count_plans(const Problem& problem) {
 }
 
 SearchResult search_brute_force(const Problem& problem, const SearchControl& control) {
+  if (!problem.other_sharding.empty())
+    return search_each_sharding(search_brute_force, problem, control);
   if (problem.recompute_everywhere.size() > 1)
     return search_each_recompute(search_brute_force, problem, control);
   const Space space(problem);
@@ -365,9 +381,13 @@ SearchResult search_brute_force(const Problem& problem, const SearchControl& con
 
 SearchResult brute_force_front(const Problem& problem, const SearchControl& control, int most,
                                double spacing) {
-  const Space space(problem);
   Front front;
-  const Tally tally = look_at_all(problem, control, space, Front(), front);
+  Tally tally;
+  for (const Problem& question : single_questions(problem)) {
+    const Tally own = look_at_all(question, control, Space(question), Front(), front);
+    tally.candidates += own.candidates;
+    tally.interrupted = tally.interrupted || own.interrupted;
+  }
   const std::vector<Candidate> all = front.take();
   // The fastest leads; each after it is the fastest with so much less memory.
   Leaderboard first(1);
@@ -385,7 +405,11 @@ SearchResult brute_force_front(const Problem& problem, const SearchControl& cont
     write_figures(result.plans.back(), with_less);
   }
   result.proved_optimal = result.proved_optimal && next == all.end();
-  finish_answer(problem, control, space, result);
+  const bool is_empty = result.plans.empty() && !result.interrupted;
+  const Problem closest =
+      with_most_recompute(is_empty ? with_least_lacking(problem, control.stop)
+                                   : with_sharding(problem, problem.optimizer.sharding));
+  finish_answer(closest, control, Space(closest), result);
   return result;
 }
 

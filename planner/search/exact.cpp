@@ -20,7 +20,8 @@
 // A branching model is searched along its own order of layers, then along a few others
 // (planner/space/orders.hpp); for other devices than the first ones see
 // planner/search/other_devices.hpp; for recomputation per layer, planner/search/layers_search.hpp;
-// for degrees of context and expert parallelism, planner/search/degree_search.hpp.
+// for degrees of context and expert parallelism, planner/search/degree_search.hpp; for what is
+// sharded over replicas, planner/search/sharding_search.hpp.
 //
 // The lower bound reported is the smallest over settings, over orders of devices, and over orders
 // of layers where another one than the model's own has won; each round of 3 raises it, so stopping
@@ -42,6 +43,7 @@
 #include "planner/search/one_order.hpp"
 #include "planner/search/other_devices.hpp"
 #include "planner/search/recompute_search.hpp"
+#include "planner/search/sharding_search.hpp"
 #include "planner/search/simulated_search.hpp"
 #include "planner/search/unsearched.hpp"
 #include "planner/space/device_orders.hpp"
@@ -218,6 +220,7 @@ SearchResult search_given(const Problem& problem, const SearchControl& control) 
 }
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control) {
+  if (!problem.other_sharding.empty()) return search_each_sharding(search_exact, problem, control);
   if (problem.recompute_everywhere.size() > 1)
     return search_each_recompute(search_exact, problem, control);
   if (lacks_room_for_one_copy(problem)) return nothing_fits(problem, control);

@@ -74,6 +74,7 @@ class OneOrder {
   Searched search(std::vector<Candidate>& starts, Leaderboard& board) {
     judge_.board() = std::move(board);
     take_starts(starts);
+    if (control_.worth) rule_out_chains();
     seed_chains();
     fall_back();
     rule_out();
@@ -179,7 +180,7 @@ class OneOrder {
   void seed_chains() {
     std::vector<Branch*> chains;
     for (Branch& branch : branches_) {
-      if (branch.is_chain) chains.push_back(&branch);
+      if (branch.is_chain && !is_done(branch)) chains.push_back(&branch);
     }
     work_through(chains, [](BranchWork& work) { work.seed(); });
   }
@@ -291,7 +292,11 @@ class OneOrder {
 
   /// Those that are out of the way of columns, if there are any and a plan is known by now.
   void rule_out() {
-    if (columns_.branches() == 0 || judge_.limit() >= never) return;
+    if (columns_.branches() == 0 || control_.worth || judge_.limit() >= never) return;
+    rule_out_chains();
+  }
+
+  void rule_out_chains() {
     work_on_chains([](BranchWork& work) { work.rule_out(); });
   }
 

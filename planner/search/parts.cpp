@@ -29,6 +29,7 @@ SearchControl SearchParts::next() {
 void SearchParts::take(const SearchResult& part) {
   for (const Candidate& plan : part.plans) board_.add(plan);
   strategy_ = part.strategy;
+  may_be_verified_ = may_be_verified_ && part.question.has_value();
   searched_.add({.bounds = part.families, .counts = part});
   if (!part.families.has(PlanFamily::any_kind) || part.plans.empty()) return;
   const Candidate& best = part.plans.front();
@@ -47,7 +48,7 @@ SearchResult SearchParts::finish(const Problem& problem, const BoundBeyond& boun
   bounds.remove(PlanFamily::any_kind);
   SearchResult result{searched_.counts};
   result.strategy = strategy_;
-  result.question = question_of(problem);
+  if (may_be_verified_) result.question = question_of(problem);
   if (beyond_ && pace(*beyond_->prediction) <= best) {
     const Duration mixed = bounds.bound_of(PlanFamily::several_degrees);
     bounds.add({PlanFamily::any_kind, bound_beyond(beyond_->plan, mixed),

@@ -36,6 +36,7 @@ class SearchParts {
   std::size_t parts_ = 1, part_ = 0;
   std::string strategy_ = "exact";
   Searched searched_;
+  bool may_be_verified_ = true;      ///< the bounds of all parts say what was asked
   std::optional<Candidate> beyond_;  ///< the best plan of another kind than those searched
 };
 

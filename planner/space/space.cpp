@@ -213,11 +213,29 @@ int Space::choice_of(const Parallelism& parallelism) const {
 }
 
 CostBook& Space::book(const Plan& plan) const {
+  const int choice = choice_of(plan.parallelism);
+  const Sharding sharding = plan.optimizer.sharding;
   const auto& books = plain_books_.empty() ? books_ : plain_books_;
-  return *books[static_cast<std::size_t>(choice_of(plan.parallelism))];
+  if (sharding == problem_.optimizer.sharding) return *books[static_cast<std::size_t>(choice)];
+  std::unique_ptr<CostBook>& other = books_of_others_[{choice, sharding}];
+  if (!other) {
+    other = std::make_unique<CostBook>(
+        problem_.profile, cluster_,
+        CostBookSetting{.precision = problem_.precision,
+                        .sequence = problem_.sequence,
+                        .parallelism = parallelism_[static_cast<std::size_t>(choice)],
+                        .sharding = sharding});
+  }
+  return *other;
+}
+
+std::string Space::against_shape(const ScheduleChoice& schedule, int devices) const {
+  const bool is_alone = devices == 1 && schedule.virtual_stages > 1;
+  return problem_.one_stage_alone && is_alone ? "a pipeline of one device has one stage" : "";
 }
 
 std::string Space::against_pipeline(const Setting& setting, int devices) const {
+  if (std::string why = against_shape(setting.schedule, devices); !why.empty()) return why;
   if (problem_.target == nullptr) return {};
   return stagecraft::refusal(*problem_.target, {.schedule = setting.schedule,
                                                 .devices = devices,
@@ -226,6 +244,8 @@ std::string Space::against_pipeline(const Setting& setting, int devices) const {
 }
 
 std::string Space::against_target(const Plan& plan) const {
+  if (std::string why = against_shape(plan.schedule, pipeline_devices(plan)); !why.empty())
+    return why;
   if (has_equal_stages(problem_)) {
     std::string why = against_stages(plan);
     if (why.empty()) why = against_pins(plan, problem_);

@@ -89,7 +89,7 @@ class Space {
   bool is_of(const Setting& setting, const Plan& plan) const {
     return choice_of(plan.parallelism) == setting.choice;
   }
-  /// Costs under the degrees of a plan of the problem.
+  /// Costs under the degrees of a plan of the problem, and under the plan's own sharding.
   CostBook& book(const Plan& plan) const;
   /// The problem's cluster with only the memory that may be used.
   const Cluster& cluster() const { return cluster_; }
@@ -165,9 +165,9 @@ class Space {
   /// What the user wants this stage to hold.
   std::optional<LayerRange> fixed_layers(int stage) const;
   bool allows(Recompute recompute) const;
-  /// Why the framework that plans are for does not run this one, or why it does not recompute as it
-  /// was asked everywhere; empty if there is nothing against it. Of a plan with the space's
-  /// settings and layers.
+  /// Why the framework that plans are for does not run this one, or why its pipeline or its
+  /// recomputation is not as it was asked everywhere; empty if there is nothing against it. Of a
+  /// plan with the space's settings and layers.
   std::string against_target(const Plan& plan) const;
   /// The same of pipelines of so many devices, each with the setting's microbatches.
   std::string against_pipeline(const Setting& setting, int devices) const;
@@ -188,6 +188,7 @@ class Space {
 
  private:
   void choose_devices();
+  std::string against_shape(const ScheduleChoice& schedule, int devices) const;
   bool may_cut(int layer) const;
   const std::vector<int>& blocks(int size) const;
   bool has_groups(int degree) const;
@@ -227,6 +228,8 @@ class Space {
   /// Of each, for plans that say layer by layer what they do again, where `books_` have that in
   /// their costs; else empty.
   std::vector<std::unique_ptr<CostBook>> plain_books_;
+  /// Of plans that shard otherwise than the question, by choice.
+  mutable std::map<std::pair<int, Sharding>, std::unique_ptr<CostBook>> books_of_others_;
   /// Of each `Problem::recompute_everywhere`, what the model's layers do.
   std::vector<std::vector<Recomputed>> again_everywhere_;
   std::vector<Setting> settings_;

@@ -104,6 +104,15 @@ void set_degrees(Problem& problem, const Target& target, const SaidOfPlans& said
   for (Parallelism& choice : problem.other_parallelism) choice.sequence = false;
 }
 
+/// What is usual there, and what shards more.
+void set_sharding(Problem& problem, const Target& target) {
+  problem.optimizer.sharding = usual_sharding(target);
+  problem.other_sharding.clear();
+  for (const Sharding sharding : target.sharding) {
+    if (shards_gradients(sharding)) problem.other_sharding.push_back(sharding);
+  }
+}
+
 void require_states(const Problem& problem, const Target& target) {
   const auto& sharding = target.sharding;
   if (std::ranges::find(sharding, problem.optimizer.sharding) == sharding.end()) {
@@ -149,7 +158,8 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
   set_recompute(problem, target);
   set_degrees(problem, target, said);
   const bool trains = problem.schedules.empty() || problem.schedules.front().name != "inference";
-  if (!said.sharding) problem.optimizer.sharding = trains ? usual_sharding(target) : Sharding::none;
+  if (!said.sharding && trains) set_sharding(problem, target);
+  if (!said.sharding && !trains) problem = with_sharding(std::move(problem), Sharding::none);
   require_states(problem, target);
   if (!target.trains) problem.straight = true;
   problem.target = &target;

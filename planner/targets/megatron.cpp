@@ -1,16 +1,30 @@
 // Megatron-LM over Megatron Core. Layers go where a layout string puts them
 // (--pipeline-model-parallel-layout): any split, as long as the embedding comes with or before the
 // first block and head and loss stay together. Recomputation is one choice for all stages
-// (megatron/core/transformer/transformer_block.py).
+// (megatron/core/transformer/transformer_block.py). Gradients and parameters are sharded by
+// Megatron-FSDP (--use-megatron-fsdp), whose parameters only the schedule without a pipeline
+// gathers anew behind an evaluation (megatron/core/pipeline_parallel/schedules.py).
 
 #include "planner/targets/rules.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
 
+namespace {
+
+std::string fsdp_refuses(const TargetPipeline& pipeline) {
+  if (pipeline.devices < 2 || !shards_gradients(pipeline.sharding)) return {};
+  return concat("Megatron-FSDP, which ", to_string(pipeline.sharding),
+                " stands for, is for pipelines of one rank, and the plan's have ",
+                pipeline.devices);
+}
+
+}  // namespace
+
 /// megatron/core/pipeline_parallel/schedules.py: groups of microbatches as long as the pipeline
 /// divide a step's, and there is somebody to interleave with.
 std::string megatron_refuses(const TargetPipeline& pipeline) {
+  if (std::string why = fsdp_refuses(pipeline); !why.empty()) return why;
   if (pipeline.schedule.name != "interleaved") return {};
   if (pipeline.devices < 2) return "Megatron Core interleaves pipelines of two or more ranks";
   const int group = pipeline.schedule.group.value_or(pipeline.devices);

@@ -37,7 +37,7 @@ inline Target over_megatron_core(std::string_view name, std::string_view version
           .keeps_ends = true,
           .only_transformers = true,
           .gradient_buckets = true,
-          .sharding = sharded_states,
+          .sharding = any_sharding,
           .precision = precisions_with_fp8,
           .refuses = megatron_refuses};
 }

@@ -133,7 +133,10 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   // framework has.
   const bool searches_degrees =
       (choose_strategy(arguments.strategy).strategy->obeys & wish::parallelism) != 0;
-  if (!searches_degrees) problem.other_parallelism.clear();
+  if (!searches_degrees) {
+    problem.other_parallelism.clear();
+    problem.other_sharding.clear();
+  }
   if (!searches_degrees && arguments.planning.sharding == "auto") {
     problem.optimizer.sharding = Sharding::none;
   }

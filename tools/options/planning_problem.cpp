@@ -196,8 +196,14 @@ std::string why_few_devices(const Problem& problem) {
   return "";
 }
 
-/// Of optimizer states where costs of a transformer are estimated: recipes of people have it.
-/// Frameworks have usual ones of their own.
+/// Whether "auto" is among the schedules asked for.
+bool tries_usual_schedules(const PlanningOptions& options) {
+  const std::vector<std::string> words = split(options.schedule, ',');
+  return std::ranges::count(words, "auto") > 0;
+}
+
+/// Of optimizer states where costs of a transformer are estimated: recipes of people have it. Plans
+/// that shard more are tried, too. Frameworks have usual ones of their own.
 Sharding usual_sharding(const Problem& problem) {
   return may_share_layers(problem) ? Sharding::zero1 : Sharding::none;
 }
@@ -373,11 +379,15 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   const bool trains = problem.schedules.front().name != "inference";
   if (!trains) set_recompute(problem, "none");
   if (!trains && options.sharding == "auto") problem.optimizer.sharding = Sharding::none;
+  if (trains && options.sharding == "auto" && may_share_layers(problem))
+    problem.other_sharding = {Sharding::zero2, Sharding::zero3};
   // A CLUSTER has no CPUs beside its devices.
   if (!devices.own && problem.profile.devices) problem.profile.devices->processors = 0;
   if (options.max_stages > 0) problem.max_stages = options.max_stages;
   problem.min_layers_per_stage = options.min_layers_per_stage;
   problem.straight = options.straight;
+  problem.one_stage_alone =
+      tries_usual_schedules(options) && options.virtual_stages == 0 && may_share_layers(problem);
   problem.fixed =
       read_fixed_stages(options.fix, static_cast<int>(problem.profile.model.layers.size()));
   problem.memory_fraction = read_memory_part(options.memory_limit);
@@ -459,9 +469,9 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->type_name("NAME");
   app.add_option("--sharding", options.sharding,
                  "Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of "
-                 "gradients, too; zero3 (or fsdp), of parameters, too; auto: zero1 where --for "
-                 "NAME has it, and "
-                 "for transformers whose costs are estimated, else none (auto)")
+                 "gradients, too; zero3 (or fsdp), of parameters, too; auto: the best of zero1, "
+                 "zero2 and zero3 that --for NAME has, and for transformers whose costs are "
+                 "estimated, else none (auto)")
       ->type_name("NAME");
   app.add_option("--gradient-bucket", options.gradient_bucket,
                  "Bucket size of gradient sums that overlap the last backward (torch: 25MiB); "

@@ -1,0 +1,23 @@
+// Questions about plans that shard the model's states in one of several ways.
+//
+// Each way is a question of its own, searched one after another, each against the best plan of
+// those before, which soon rules most of the later ones out. Sharding gradients and parameters,
+// too, (ZeRO-2 and 3, Rajbhandari et al. 2020) needs less memory and more messages: it wins where
+// all else would recompute or divide the model further.
+
+#pragma once
+
+#include "planner/problem/problem.hpp"
+
+namespace stagecraft {
+
+/// The problem has `other_sharding`; the search knows questions without. Its bound is the least of
+/// all.
+SearchResult search_each_sharding(SearchResult (*search)(const Problem&, const SearchControl&),
+                                  const Problem& problem, const SearchControl& control);
+
+/// The question with the one of these whose tightest plan is the nearest to fit; of equals, the
+/// first. Sharding more needs more memory where there is nobody to share with.
+Problem with_least_lacking(const Problem& problem, const std::stop_token& stop);
+
+}  // namespace stagecraft
