@@ -124,6 +124,12 @@ void Console::warn(std::string_view text) {
   write(stderr, concat("warning: ", printable(text, false), "\n"));
 }
 
+void Console::warn_if_unseen(std::string_view what) {
+  if (!options_.quiet || options_.json || !options_.output.empty()) return;
+  warn(concat("with -q and without -o FILE ", what,
+              " is neither shown nor written; only the exit code tells whether there is one"));
+}
+
 bool Console::artefact(std::string_view content) {
   if (options_.output.empty()) return false;
   if (options_.output == "-") {

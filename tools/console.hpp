@@ -56,6 +56,9 @@ class Console {
   void note(std::string text);
   /// A warning on standard error, whatever the verbosity.
   void warn(std::string_view text);
+  /// Warns before long work where nobody will see what comes of it: with --quiet, and neither -o
+  /// nor --json.
+  void warn_if_unseen(std::string_view what);
   /// The file a verb makes: to -o if given; with `-o -` to standard output, where no other text
   /// goes then. True if it was written. Throws Error (usage) for `-o -` beside --json.
   bool artefact(std::string_view content);

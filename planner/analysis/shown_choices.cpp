@@ -53,7 +53,7 @@ Candidate by_pipedream(const Problem& problem) {
   const Strategy& strategy = *choose_strategy(released).strategy;
   if (!is_quick(strategy, size_of(plain))) {
     candidate.rejected = concat(not_tried, "its plan has no equal pipelines, and takes long to ",
-                                "simulate on so many devices; --strategy ", released, " does");
+                                "simulate on so many devices; --strategy ", released, " tries it");
     return candidate;
   }
   if (auto choice = pipedream_choice(plain)) return *std::move(choice);

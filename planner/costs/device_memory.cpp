@@ -1,6 +1,10 @@
 #include "planner/costs/device_memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <vector>
 
 #include "profiles/error.hpp"
@@ -66,6 +70,16 @@ std::string other_memory(const Cluster& cluster, const Plan& plan) {
                   "; --memory ", exact_bytes(whole), " asks about the former");
   }
   return {};
+}
+
+std::string rounded_up(Bytes bytes) {
+  constexpr std::array names{"B", "KiB", "MiB", "GiB"};
+  std::size_t which = 0;
+  double number = static_cast<double>(bytes);
+  for (; number >= 1024 && which + 1 < names.size(); ++which) number /= 1024;
+  if (number < 10 && which > 0)
+    return fmt::format("{:.2g}{}", std::ceil(number * 10) / 10, names[which]);
+  return fmt::format("{:.0f}{}", std::ceil(number), names[which]);
 }
 
 }  // namespace stagecraft

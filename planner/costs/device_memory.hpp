@@ -28,4 +28,7 @@ void take_memory_of_question(Cluster& cluster, const Plan& plan);
 /// so, and how to ask about the other; else empty.
 std::string other_memory(const Cluster& cluster, const Plan& plan);
 
+/// At least so much, as people say it: "159GiB", "6.7MiB".
+std::string rounded_up(Bytes bytes);
+
 }  // namespace stagecraft

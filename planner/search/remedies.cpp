@@ -1,9 +1,6 @@
 #include "planner/search/remedies.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "planner/costs/device_memory.hpp"
@@ -210,17 +207,6 @@ void try_all_memory(Remedies& remedies) {
   Problem changed = problem;
   changed.memory_fraction = 1;
   remedies.try_out(changed, "--mem-limit 100%");
-}
-
-/// At least so much, as people say it: "159GiB", "6.7MiB".
-std::string rounded_up(Bytes bytes) {
-  constexpr std::array names{"B", "KiB", "MiB", "GiB"};
-  std::size_t which = 0;
-  double number = static_cast<double>(bytes);
-  for (; number >= 1024 && which + 1 < names.size(); ++which) number /= 1024;
-  if (number < 10 && which > 0)
-    return fmt::format("{:.2g}{}", std::ceil(number * 10) / 10, names[which]);
-  return fmt::format("{:.0f}{}", std::ceil(number), names[which]);
 }
 
 /// As much as the closest plan needs, or a little more.

@@ -364,6 +364,15 @@ TEST_CASE("given memory, and a part of it, are of all that a device has", "[para
   CHECK_THAT(why_nothing_left(cluster), ContainsSubstring("leave nothing for training"));
 }
 
+TEST_CASE("sizes are rounded up as people say them", "[parallelism]") {
+  CHECK(rounded_up(Bytes{162'811} << 20) == "159GiB");
+  CHECK(rounded_up(Bytes{2957} << 30) == "2957GiB");
+  CHECK(rounded_up(7'000'000) == "6.7MiB");
+  CHECK(rounded_up((Bytes{9} << 30) - 1) == "9GiB");
+  CHECK(rounded_up((Bytes{9} << 30) + 1) == "9.1GiB");
+  CHECK(rounded_up(1000) == "1000B");
+}
+
 TEST_CASE("built-in GPUs have a reserve with its source", "[parallelism]") {
   for (const std::string& name : builtin_device_kinds()) {
     INFO(name);

@@ -161,12 +161,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   const bool is_own = std::ranges::any_of(
       own_strategies, [&](const Strategy& own) { return own.name == strategy->name; });
   if (!is_own) interrupt.end_late(tell_nothing_found);
-  if (console.options().quiet && console.options().output.empty() && !console.json()) {
-    console.warn(
-        "with -q and without -o FILE the plan is neither shown nor written; only the exit code "
-        "tells "
-        "whether there is one");
-  }
+  console.warn_if_unseen("the plan");
   const SearchResult search = search_for(console, arguments, problem, risk, interrupt);
   interrupt.end_late({});
   if (search.infeasible) return report_infeasible(console, *search.infeasible);

@@ -150,6 +150,7 @@ int measure(Console& console, const ProfileArguments& arguments) {
       .repeats = arguments.repeats};
   options.busy_ranks = console.options().threads;
   options.progress = [&](double done, const std::string& what) { progress.update(done, what); };
+  console.warn_if_unseen("the profile");
   const Profile profile = measure_profile(loaded.profile.model, options);
   const std::string file = write_profile(profile);
   if (console.artefact(file) || console.person_reads_output()) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "planner/costs/device_memory.hpp"
 #include "planner/costs/program_rows.hpp"
 #include "planner/costs/shared_links.hpp"
 #include "profiles/error.hpp"
@@ -218,7 +219,7 @@ EventRun run_under(const std::optional<Environment>& environment, const Program&
     Bytes most = *std::max_element(program.arena.begin(), program.arena.end());
     if (!program.reserve.empty()) most += std::ranges::max(program.reserve);
     throw Error(ErrorKind::infeasible, concat(error.message(), "; with --memory-limit ",
-                                              exact_bytes(most), " no forward waits"));
+                                              rounded_up(most), " no forward waits"));
   }
 }
 
