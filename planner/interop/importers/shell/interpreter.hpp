@@ -145,7 +145,7 @@ class Interpreter {
   Truth compare_numbers(const Token& left, const std::string& operation, const Token& right,
                         Tokens& tokens);
 
-  // Commands (commands.cpp).
+  // Commands (commands.cpp, simple_commands.cpp).
   Outcome run(const Command& command, State& state);
   Outcome run_sequence(const Command& command, State& state);
   Outcome run_and_or(const Command& command, State& state);
@@ -159,15 +159,33 @@ class Interpreter {
   Outcome run_words(std::vector<Text> words, const Command& command, State& state);
   std::optional<Outcome> run_builtin(const std::string& name, const std::vector<Text>& words,
                                      const Command& command, State& state);
+  // Builtins (builtins.cpp): nothing where the command is none of them.
+  std::optional<Outcome> run_control(const std::string& name, const std::vector<Text>& words,
+                                     const Command& command, State& state);
+  std::optional<Outcome> run_on_variables(const std::string& name, const std::vector<Text>& words,
+                                          const Command& command, State& state);
+  void declare(const std::string& name, const std::vector<Text>& words, const Command& command,
+               State& state);
+  Outcome run_read(const std::vector<Text>& words, const Command& command, State& state);
+  Outcome run_source(const std::vector<Text>& words, State& state);
+  void change_folder(const std::vector<Text>& words, State& state);
+  std::optional<Outcome> run_output(const std::string& name, const std::vector<Text>& words,
+                                    const Command& command, State& state);
+  // Other programs (programs.cpp, filters.cpp).
   Outcome run_external(const std::vector<Text>& words, const Command& command, State& state);
   bool run_called(const std::vector<Text>& words, const Command& command, State& state);
   bool run_string(const Text& text, State& state);
   bool run_string_if_commands(const Text& text, State& state);
   bool run_other_file(const Text& path, std::vector<Text> arguments, bool is_sourced, State& state,
                       Outcome& outcome);
+  std::optional<std::int64_t> counted(const std::vector<Text>& words, const Text& input) const;
+  std::optional<Text> calculated(const Text& expression, const std::vector<Text>& words,
+                                 const Place& place);
+  std::vector<std::int64_t> counted_up(const std::vector<Text>& operands, const Place& place);
   void run_filter(const std::string& name, const std::vector<Text>& words, const Command& command);
   void redirect(const Command& command, const std::string& name, const std::vector<Text>& words,
                 State& state);
+  // Two ways to go (ways.cpp).
   Truth decide(Truth asked, const std::string& source) const;
   Outcome either(const std::function<Outcome(State&)>& one,
                  const std::function<Outcome(State&)>& other, const Truth& asked,
@@ -178,7 +196,9 @@ class Interpreter {
                        const std::string& source, const Place& place);
   Text merged_text(const std::string& name, const Text& one, const Text& other,
                    const std::vector<int>& causes, const std::string& source, const Place& place);
+
   void step(const Place& place);
+  void deepen(const Place& place);
   void note_assumed(const Truth& asked);
   [[noreturn]] void fail_at(const Place& place, const std::string& message) const;
   State child_state(const State& state) const;
