@@ -173,6 +173,10 @@ class Interpreter {
                                     const Command& command, State& state);
   // Other programs (programs.cpp, filters.cpp).
   Outcome run_external(const std::vector<Text>& words, const Command& command, State& state);
+  struct Called;
+  static std::optional<Called> called_by(const std::vector<Text>& words);
+  void take_nodes(const std::vector<Text>& words, const Place& place, const State& state,
+                  State& child);
   bool run_called(const std::vector<Text>& words, const Command& command, State& state);
   bool run_string(const Text& text, State& state);
   bool run_string_if_commands(const Text& text, State& state);

@@ -69,58 +69,68 @@ State Interpreter::child_state(const State& state) const {
   return child;
 }
 
-/// A command that starts another shell: `bash -c "…"`, `srun … bash FILE`, `sbatch FILE`. False if
-/// it starts none that can be read.
-bool Interpreter::run_called(const std::vector<Text>& words, const Command& command, State& state) {
-  std::size_t at = words.size();
-  for (std::size_t i = 0; i < words.size() && at == words.size(); ++i) {
-    if (is_shell(words[i].characters())) at = i;
-  }
+/// Where a command starts another shell, and what that reads; `end` is behind its own words.
+struct Interpreter::Called {
+  std::optional<Text> source;  ///< of `-c`, or else the file that is the word `file`
+  std::size_t file = 0;
+  std::size_t end = 0;
+  bool submits = false;      ///< to a scheduler, whose options say how many nodes there are
+  bool may_be_text = false;  ///< the last word, which may be commands or not
+};
+
+std::optional<Interpreter::Called> Interpreter::called_by(const std::vector<Text>& words) {
+  const std::size_t none = words.size();
   const std::string& first = words[0].characters();
-  const bool submits = first == "sbatch" || first == "srun" || first == "qsub" || first == "bsub";
-  std::size_t file = words.size();
-  if (at == words.size() && looks_like_script(first)) file = 0;
-  for (std::size_t i = 1; submits && at == words.size() && i < words.size(); ++i) {
-    if (looks_like_script(words[i].characters())) {
-      file = i;
-      break;
-    }
+  Called called{.source = {}, .file = none, .end = none};
+  called.submits = first == "sbatch" || first == "srun" || first == "qsub" || first == "bsub";
+  std::size_t at = 0;
+  while (at < none && !is_shell(words[at].characters())) ++at;
+  if (at == none && looks_like_script(first)) called.file = 0;
+  for (std::size_t i = 1; called.submits && at == none && i < none; ++i) {
+    if (!looks_like_script(words[i].characters())) continue;
+    called.file = i;
+    break;
   }
-  std::optional<Text> source;
-  for (std::size_t i = at + 1; at < words.size() && i < words.size(); ++i) {
+  for (std::size_t i = at + 1; at < none && i < none; ++i) {
     const std::string& word = words[i].characters();
     const bool is_string =
         word.size() >= 2 && word[0] == '-' && word[1] != '-' && word.ends_with('c');
-    if (is_string && i + 1 < words.size()) {
-      source = words[i + 1];
+    if (is_string && i + 1 < none) {
+      called.source = words[i + 1];
       break;
     }
     if (!word.starts_with('-') && !word.starts_with('+')) {
-      file = i;
+      called.file = i;
       break;
     }
   }
   // `ssh HOST "…"`, `su - USER -c "…"`, `docker exec NAME "…"`, `xargs -I {} sh …`.
-  const bool is_last_string =
-      !source && file == words.size() && words.size() > 1 && has_blank(words.back()) &&
+  called.may_be_text =
+      !called.source && called.file == none && none > 1 && has_blank(words.back()) &&
       words.back().characters().find(" --") != std::string::npos &&
       !words.back().characters().starts_with('{') && !words.back().characters().starts_with('-') &&
-      words[words.size() - 2].characters().find("--") != 0;
-  if (is_last_string) source = words.back();
-  if (!source && file == words.size()) return false;
-  const std::size_t end = source ? (is_last_string ? words.size() - 1 : at) : std::min(at, file);
-  const Deeper deeper(*this, command.place);
-  wrappers_.emplace_back(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(end));
-  bool read = false;
-  State child = child_state(state);
-  const auto take_nodes = [&](const std::string& option, const Text& value) {
+      words[none - 2].characters().find("--") != 0;
+  if (called.may_be_text) called.source = words.back();
+  if (!called.source && called.file == none) return {};
+  if (called.may_be_text) {
+    called.end = none - 1;
+  } else {
+    called.end = called.source ? at : std::min(at, called.file);
+  }
+  return called;
+}
+
+/// What a scheduler's options say of nodes and tasks, and the variables that it hands on.
+void Interpreter::take_nodes(const std::vector<Text>& words, const Place& place, const State& state,
+                             State& child) {
+  const auto take = [&](const std::string& option, const Text& value) {
     if (option == "-N" || option == "--nodes") {
-      assign("SLURM_NNODES", value, command.place, child);
-      assign("SLURM_JOB_NUM_NODES", value, command.place, child);
+      assign("SLURM_NNODES", value, place, child);
+      assign("SLURM_JOB_NUM_NODES", value, place, child);
     } else if (option == "-n" || option == "--ntasks") {
-      assign("SLURM_NTASKS", value, command.place, child);
+      assign("SLURM_NTASKS", value, place, child);
     } else if (option == "--ntasks-per-node") {
-      assign("SLURM_NTASKS_PER_NODE", value, command.place, child);
+      assign("SLURM_NTASKS_PER_NODE", value, place, child);
     } else if (option == "--export") {
       for (const std::string& name : stagecraft::split(value.characters(), ',')) {
         const auto found = state.variables.find(name);
@@ -128,25 +138,37 @@ bool Interpreter::run_called(const std::vector<Text>& words, const Command& comm
       }
     }
   };
-  for (std::size_t i = 1; submits && i < end; ++i) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i].characters();
     const std::size_t equals = word.find('=');
     if (equals != std::string::npos) {
-      take_nodes(word.substr(0, equals), words[i].piece(equals + 1));
-    } else if (i + 1 < end) {
-      take_nodes(word, words[i + 1]);
+      take(word.substr(0, equals), words[i].piece(equals + 1));
+    } else if (i + 1 < words.size()) {
+      take(word, words[i + 1]);
     }
   }
+}
+
+/// A command that starts another shell: `bash -c "…"`, `srun … bash FILE`, `sbatch FILE`. False if
+/// it starts none that can be read.
+bool Interpreter::run_called(const std::vector<Text>& words, const Command& command, State& state) {
+  const std::optional<Called> called = called_by(words);
+  if (!called) return false;
+  const Deeper deeper(*this, command.place);
+  wrappers_.emplace_back(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(called->end));
+  bool read = false;
+  State child = child_state(state);
+  if (called->submits) take_nodes(wrappers_.back(), command.place, state, child);
   try {
-    if (is_last_string) {
-      read = run_string_if_commands(*source, child);
-    } else if (source) {
-      read = run_string(*source, child);
+    if (called->may_be_text) {
+      read = run_string_if_commands(*called->source, child);
+    } else if (called->source) {
+      read = run_string(*called->source, child);
     } else {
       Outcome outcome;
-      const auto arguments =
-          std::vector<Text>(words.begin() + static_cast<std::ptrdiff_t>(file) + 1, words.end());
-      read = run_other_file(words[file], arguments, false, child, outcome);
+      const auto arguments = std::vector<Text>(
+          words.begin() + static_cast<std::ptrdiff_t>(called->file) + 1, words.end());
+      read = run_other_file(words[called->file], arguments, false, child, outcome);
     }
   } catch (...) {
     wrappers_.pop_back();
