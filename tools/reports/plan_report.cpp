@@ -409,8 +409,9 @@ std::string beyond_front(const Problem& problem) {
   const bool has_sharding =
       problem.target == nullptr || std::ranges::find(problem.target->sharding, Sharding::zero3) !=
                                        problem.target->sharding.end();
-  if (has_replicas && has_sharding && problem.optimizer.sharding < Sharding::zero3)
-    flags.emplace_back("--sharding zero3");
+  const std::vector<Sharding> tried = sharding_choices(problem);
+  const bool tries_all = std::ranges::find(tried, Sharding::zero3) != tried.end();
+  if (has_replicas && has_sharding && !tries_all) flags.emplace_back("--sharding zero3");
   if (problem.recompute_everywhere.empty() && problem.recompute_layers.empty() &&
       may_share_layers(problem))
     flags.emplace_back("--recompute layers");
