@@ -207,7 +207,15 @@ class Interpreter {
   [[noreturn]] void fail_at(const Place& place, const std::string& message) const;
   State child_state(const State& state) const;
 
-  struct Deeper;
+  /// One more script, function, command or substitution in another, as long as it lives. Throws
+  /// Error (input) where there are too many, as where a script calls itself.
+  struct Deeper {
+    Deeper(Interpreter& of, const Place& place) : interpreter(of) { of.deepen(place); }
+    ~Deeper() { --interpreter.depth_; }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+    Interpreter& interpreter;
+  };
 
   Reading& reading_;
   const Settings& settings_;

@@ -1,4 +1,4 @@
-// How commands end, and how deep they may be in each other. For the sources of this folder.
+// How commands end. For the sources of this folder.
 
 #pragma once
 
@@ -24,15 +24,5 @@ inline Truth by_program() {
 
 /// On one line, with an end that says that there is more.
 std::string first_line(std::string text);
-
-/// One more script, function, command or substitution in another, as long as it lives. Throws Error
-/// (input) where there are too many, as where a script calls itself.
-struct Interpreter::Deeper {
-  Deeper(Interpreter& of, const Place& place) : interpreter(of) { of.deepen(place); }
-  ~Deeper() { --interpreter.depth_; }
-  Deeper(const Deeper&) = delete;
-  Deeper& operator=(const Deeper&) = delete;
-  Interpreter& interpreter;
-};
 
 }  // namespace stagecraft::shell
