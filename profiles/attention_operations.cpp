@@ -29,6 +29,26 @@ double keys_of_a_token(const AttentionCore& core, double whole) {
   return core.causal ? most * (1 - most / (2 * keys)) : most;
 }
 
+/// What kernels in 8 bits read is rounded before: queries, keys and values, and in backward the
+/// gradient of the weighted sum, two bytes read and one written (Transformer Engine's
+/// FusedAttnFunc; results are in 16 bits).
+void add_casts(LayerBuilder& layer, const AttentionCore& shape) {
+  constexpr double moved = 3;
+  const double tokens = layer.share().tokens;
+  const double keys = tokens / shape.stride * shape.key_value_heads * (shape.score + shape.value);
+  Operation cast{.name = "cast of attention inputs",
+                 .bytes = moved * (tokens * shape.heads * shape.score + keys),
+                 .core_attention = true,
+                 .rebuilds = shape.rebuilt,
+                 .modules = 0};
+  layer.add(cast);
+  cast.name = "cast of attention gradients";
+  cast.rebuilds = false;
+  cast.pass = Pass::backward_input;
+  cast.bytes = moved * tokens * shape.heads * shape.value;
+  layer.add(cast);
+}
+
 void add_fused_core(LayerBuilder& layer, const AttentionCore& shape) {
   const DeviceShare& share = layer.share();
   const auto whole = static_cast<double>(share.setting.sequence);
@@ -43,7 +63,9 @@ void add_fused_core(LayerBuilder& layer, const AttentionCore& shape) {
                  .flops = 2 * scores * (shape.score + shape.value),
                  .bytes = 2 * rows * (shape.score + shape.value) * share.element,
                  .core_attention = true,
+                 .narrow = share.setting.precision == Precision::float8_with_attention,
                  .flash2 = share.setting.framework == Framework::torch};
+  if (core.narrow) add_casts(layer, shape);
   core.rebuilds = shape.rebuilt;
   layer.add(core);
   core.rebuilds = false;

@@ -143,7 +143,8 @@ double peak_flops(const DeviceKind& kind, Precision precision) {
     case Precision::float32: return kind.flops_fp32;
     case Precision::bfloat16: return kind.flops_bf16;
     case Precision::float16: return kind.flops_fp16;
-    case Precision::float8: return kind.flops_fp8;
+    case Precision::float8:
+    case Precision::float8_with_attention: return kind.flops_fp8;
   }
   return 0;
 }

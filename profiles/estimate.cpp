@@ -29,7 +29,8 @@ PerParameter adamw_bytes(Precision precision) {
     case Precision::float32: return {4, 4, 8};
     case Precision::bfloat16:
     case Precision::float16:
-    case Precision::float8: return {2, 4, 12};
+    case Precision::float8:
+    case Precision::float8_with_attention: return {2, 4, 12};
   }
   return {};
 }
@@ -60,7 +61,7 @@ LayerWork plain_work(const Model& model, int index, const CostSetting& setting) 
   if (layer.output_elements > most_elements || elements_in(model, index) > most_elements) {
     fail("layer \"", layer.name, "\" of ", model.name, " hands on more than anyone can store");
   }
-  if (setting.precision == Precision::float8) {
+  if (is_float8(setting.precision)) {
     fail("layer \"", layer.name, "\" of ", model.name,
          " is no transformer's: only their products are known in fp8; use --precision bf16");
   }

@@ -71,7 +71,7 @@ struct SentBytes {
 SentBytes sent_bytes(const DeviceShare& share, double active, double width) {
   const double elements = routed_rows(share, active).sent * width;
   const double wide = elements * share.element;
-  return {wide, share.setting.precision == Precision::float8 ? elements : wide};
+  return {wide, is_float8(share.setting.precision) ? elements : wide};
 }
 
 /// Its kernels are counted with those of the exchange.

@@ -101,7 +101,9 @@ double product_seconds(const Operation& operation, const KernelSetting& setting)
 
 double attention_seconds(const Operation& operation, const KernelSetting& setting) {
   const KernelConstants& constants = setting.constants;
-  const double rate = constants.attention_rate * (operation.flash2 ? setting.rates.flash2_rate : 1);
+  const Float8Attention& narrow = setting.rates.float8_attention;
+  double rate = constants.attention_rate * (operation.flash2 ? setting.rates.flash2_rate : 1);
+  if (operation.narrow) rate *= operation.pass == Pass::forward ? narrow.forward : narrow.backward;
   return operation.flops / (setting.wide_peak * rate) *
          (1 + constants.attention_length / operation.m);
 }
@@ -142,7 +144,7 @@ struct PassSum {
 KernelSetting kernel_setting(const DeviceKind& device, Precision precision) {
   if (device.generic) fail("a generic device has no datasheet to estimate costs from");
   const double peak = peak_flops(device, precision);
-  if (peak <= 0 || (precision == Precision::float8 && device.flops_bf16 <= 0)) {
+  if (peak <= 0 || (is_float8(precision) && device.flops_bf16 <= 0)) {
     fail("device ", device.name, " does not compute in ", to_string(precision));
   }
   KernelConstants constants = device.constants.value_or(usual_constants(device.name));
@@ -155,7 +157,7 @@ KernelSetting kernel_setting(const DeviceKind& device, Precision precision) {
   return {.constants = constants,
           .rates = shared_rates(device.name),
           .peak = peak,
-          .wide_peak = precision == Precision::float8 ? device.flops_bf16 : peak,
+          .wide_peak = is_float8(precision) ? device.flops_bf16 : peak,
           .memory_bandwidth = static_cast<double>(device.memory_bandwidth.bytes_per_second),
           .tensor = {},
           .context = {},

@@ -23,6 +23,13 @@ struct GroupPlace {
   int rails = 8;  ///< ports of a node
 };
 
+/// What attention in 8 bits reaches of `attention_rate`, its casts apart.
+struct Float8Attention {
+  double forward = 1;
+  double backward = 1;
+  bool operator==(const Float8Attention&) const = default;
+};
+
 /// What is not fitted with the constants, because few runs of one's own tell it apart from them.
 struct SharedRates {
   /// Products in 8 bits reach so much of their own peak, as part of `product_rate`.
@@ -35,6 +42,7 @@ struct SharedRates {
   /// FlashAttention 2, which PyTorch's attention takes, reaches so much of `attention_rate`: from
   /// Hopper on others are 1.5 to 2 times as fast (Shah et al. 2024, FlashAttention-3, section 4.1).
   double flash2_rate = 1;
+  Float8Attention float8_attention;
   bool operator==(const SharedRates&) const = default;
 };
 SharedRates shared_rates(std::string_view device);

@@ -50,7 +50,7 @@ void LayerBuilder::wide_linear(std::string_view name, double tokens, double outp
 
 void LayerBuilder::grouped_linear(std::string_view name, double count, double tokens,
                                   double outputs, double inputs) {
-  const bool narrow = share_.setting.precision == Precision::float8;
+  const bool narrow = is_float8(share_.setting.precision);
   if (narrow) cast("cast of inputs", Pass::forward, tokens * inputs);
   products(name, count, tokens, outputs, inputs, true);
   if (narrow) cast("cast of gradients", Pass::backward_input, tokens * outputs);

@@ -35,9 +35,12 @@ constexpr std::array layer_kinds{
 };
 
 constexpr std::array precisions{
-    Named<Precision>{Precision::float64, "fp64"},  Named<Precision>{Precision::float32, "fp32"},
-    Named<Precision>{Precision::bfloat16, "bf16"}, Named<Precision>{Precision::float16, "fp16"},
+    Named<Precision>{Precision::float64, "fp64"},
+    Named<Precision>{Precision::float32, "fp32"},
+    Named<Precision>{Precision::bfloat16, "bf16"},
+    Named<Precision>{Precision::float16, "fp16"},
     Named<Precision>{Precision::float8, "fp8"},
+    Named<Precision>{Precision::float8_with_attention, "fp8+attention"},
 };
 
 template <class Table, class Value>
@@ -161,7 +164,8 @@ Bytes element_bytes(Precision precision) {
     case Precision::float32: return 4;
     case Precision::bfloat16:
     case Precision::float16:
-    case Precision::float8: return 2;
+    case Precision::float8:
+    case Precision::float8_with_attention: return 2;
   }
   return 0;
 }

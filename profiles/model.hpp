@@ -44,9 +44,15 @@ enum class Precision {
   float16,
   float8,  ///< products of weights in 8 bits; all else, and what is kept, in bf16 (DeepSeek-V3,
            ///< section 3.3)
+  float8_with_attention,  ///< the same, and attention's products (Shah et al. 2024, section 3.3)
 };
-std::string_view to_string(Precision precision);  ///< "fp64", "fp32", "bf16", "fp16", "fp8"
+/// "fp64", "fp32", "bf16", "fp16", "fp8", "fp8+attention"
+std::string_view to_string(Precision precision);
 Precision read_precision(std::string_view name);
+/// Whether products of weights are in 8 bits.
+constexpr bool is_float8(Precision precision) {
+  return precision == Precision::float8 || precision == Precision::float8_with_attention;
+}
 /// Of an element as it is kept.
 Bytes element_bytes(Precision precision);
 

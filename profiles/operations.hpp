@@ -68,7 +68,7 @@ struct Operation {
   PeerGroup group = PeerGroup::tensor;
   double copies = 1;            ///< of what is sent, equal ones that cross to a node only once
   bool core_attention = false;  ///< what selective recomputation does again
-  bool narrow = false;          ///< a product that fp8 training computes in 8 bits
+  bool narrow = false;          ///< what fp8 training computes in 8 bits: products, attention
   bool flash2 = false;          ///< attention by FlashAttention 2, not the device's best kernel
   bool rebuilds = false;        ///< makes what `Kept::rebuilt` names again
   double launches = 1;          ///< kernels that the host sends for it

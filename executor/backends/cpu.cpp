@@ -30,7 +30,8 @@ auto with_type(Precision precision, Compute compute) {
     case Precision::float64: return compute(double{});
     case Precision::bfloat16:
     case Precision::float16:
-    case Precision::float8: break;
+    case Precision::float8:
+    case Precision::float8_with_attention: break;
   }
   fail("the CPU backend computes in fp32 or fp64, not in ", to_string(precision));
 }

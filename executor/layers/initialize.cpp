@@ -119,7 +119,8 @@ void initialize(Parameter& parameter, std::uint64_t seed, int threads) {
       return fill(std::span(weight.data<double>(), count), parameter.spec, seed, threads);
     case Precision::bfloat16:
     case Precision::float16:
-    case Precision::float8: break;
+    case Precision::float8:
+    case Precision::float8_with_attention: break;
   }
   fail("weights start in fp32 or fp64, not in ", to_string(weight.precision));
 }

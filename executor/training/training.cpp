@@ -19,7 +19,7 @@ namespace {
 void require_precision(Precision precision, BackendKind backend) {
   const bool on_cpu = backend != BackendKind::cuda;
   if (precision == Precision::float32) return;
-  if (precision == Precision::float8) {
+  if (is_float8(precision)) {
     fail_with_help(ErrorKind::input,
                    "the executor does not carry out products in fp8; they can be planned only",
                    {on_cpu ? "plan with --precision fp32" : "plan with --precision bf16"});

@@ -32,6 +32,7 @@ std::string prediction_in_words(const Recipe& recipe) {
              work.fused_loss ? "fused" : "unfused", " loss, ", to_string(work.precision));
   if (recipe.transformer.experts)
     text += work.forwards_in_nodes ? ", a token to each node once" : ", a token to each expert";
+  if (recipe.float8_gathers) text += ", gathers in 8 bits";
   if (!recipe.layers.empty()) text += "; layers step by step";
   struct Overlap {
     bool there;
@@ -54,7 +55,7 @@ MeasuredRow recipe_row(const Recipe& recipe, std::string label, double seconds) 
   row.label = std::move(label);
   row.shape = shape_of(recipe);
   row.predicted_by = prediction_in_words(recipe);
-  row.in_8_bits = recipe.work.precision == Precision::float8;
+  row.in_8_bits = is_float8(recipe.work.precision);
   row.seconds = seconds;
   row.predict = [recipe](const KernelConstants& constants, double factor) {
     return step_seconds(recipe, constants, factor).step;

@@ -114,7 +114,10 @@ Recomputed recompute_of(const MegatronArguments& arguments) {
 }
 
 Precision precision_of(const MegatronArguments& arguments) {
-  if (arguments.flag("fp8") || arguments.flag("fp8-format")) return Precision::float8;
+  if (arguments.flag("fp8") || arguments.flag("fp8-format")) {
+    return arguments.flag("fp8-dot-product-attention") ? Precision::float8_with_attention
+                                                       : Precision::float8;
+  }
   if (arguments.flag("fp16")) return Precision::float16;
   return arguments.flag("bf16") ? Precision::bfloat16 : Precision::float32;
 }
@@ -237,6 +240,7 @@ Recipe recipe_of(const MegatronArguments& arguments) {
                  .fused_loss = fused && arguments.word("cross-entropy-fusion-impl") == "te",
                  .dropout = !(is_zero(arguments, "hidden-dropout") &&
                               is_zero(arguments, "attention-dropout"))};
+  recipe.float8_gathers = is_float8(recipe.work.precision) && arguments.flag("fp8-param-gather");
   recipe.optimizer_instances = arguments.small("num-distributed-optimizer-instances");
   recipe.loss_copies = fused && !recipe.work.fused_loss;
   recipe.work.grouped_experts = arguments.flag("moe-grouped-gemm");
@@ -244,6 +248,24 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   recipe.overlapped_exchanges = arguments.flag("overlap-moe-expert-parallel-comm");
   recipe.work.expert_tensor_parallel = arguments.small("expert-tensor-parallel-size", 0);
   return recipe;
+}
+
+Bytes gradient_bytes_of(const MegatronArguments& arguments, Precision precision) {
+  constexpr std::string_view wide = "accumulate-allreduce-grads-in-fp32";
+  const bool narrow = arguments.has(wide) && !arguments.flag(wide);
+  return narrow && precision != Precision::float32 ? 2 : 4;
+}
+
+std::vector<std::string> assumptions_of_graphs(const MegatronArguments& arguments) {
+  const auto is_on = [&](std::string_view name) {
+    const std::string word = arguments.word(name);
+    return word == "True" || word == "true" || word == "1";
+  };
+  const std::string way = arguments.word("cuda-graph-impl");
+  if (!is_on("enable-cuda-graph") && !is_on("external-cuda-graph") &&
+      (way.empty() || way == "none"))
+    return {};
+  return {"CUDA graphs: the host's part is that of kernels launched one by one"};
 }
 
 bool spread(Recipe& recipe, int world, int batch) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planner/calibration/recipe.hpp"
 #include "profiles/error.hpp"
@@ -41,6 +42,15 @@ class MegatronArguments {
 /// What the arguments train, on how many devices they are spread: all of the recipe but the device,
 /// replicas and microbatches.
 Recipe recipe_of(const MegatronArguments& arguments);
+
+/// Of an element of the sums of gradients: as `--accumulate-allreduce-grads-in-fp32` of a dump of
+/// all arguments says, in which it is never missing.
+Bytes gradient_bytes_of(const MegatronArguments& arguments, Precision precision);
+
+/// What is assumed of a run whose kernels the host launches as CUDA graphs, of layers or of a whole
+/// step: its time is as without; nothing of others. With no part of the host in them, those that
+/// waited for it in the prediction would have come out too quick (README.md, "left out").
+std::vector<std::string> assumptions_of_graphs(const MegatronArguments& arguments);
 
 /// Of `--moe-layer-freq`: how many blocks come before those with experts, in "1" and nothing none,
 /// in "([0]*3+[1]*58)" and "[0, 0, 0, 1, 1]" three; nothing where both kinds take turns.

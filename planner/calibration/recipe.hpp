@@ -53,6 +53,9 @@ struct Recipe {
   bool overlapped_exchanges = false;
   /// Between stages, with other chunks' work; while the pipeline fills there is none.
   bool overlapped_transfers = false;
+  /// What each replica collects of its blocks' weights is in 8 bits (--fp8-param-gather); embedding
+  /// and head stay in the precision that they compute in.
+  bool float8_gathers = false;
   bool scatter_gather = false;  ///< tensor-parallel peers each send a part to the next stage
   int first_stage_blocks = 0;   ///< 0: even
   int last_stage_blocks = 0;

@@ -59,10 +59,17 @@ struct LayerTable {
   struct Row {
     LayerSeconds seconds;
     double weights = 0, expert_weights = 0;
+    double collected = 0;                  ///< bytes, where its replicas collect weights
     double update = 0, expert_update = 0;  ///< of all of it on one device
   };
   Row embedding, block, expert_block, prediction, head;
 };
+
+/// Bytes of an element of the blocks' weights that replicas collect.
+double collected_element(const Recipe& recipe) {
+  const bool narrow = recipe.float8_gathers && is_float8(recipe.work.precision);
+  return narrow ? 1.0 : static_cast<double>(element_bytes(recipe.work.precision));
+}
 
 LayerTable::Row row_of(const Recipe& recipe, LayerKind kind, const LayerOperations& layer,
                        const KernelSetting& setting) {
@@ -75,9 +82,13 @@ LayerTable::Row row_of(const Recipe& recipe, LayerKind kind, const LayerOperatio
       update_traffic(recipe.optimizer_bytes, static_cast<double>(recipe.work.gradient_bytes),
                      static_cast<double>(element_bytes(recipe.work.precision)));
   const double rate = setting.memory_bandwidth * setting.constants.update_rate;
-  const double update = weights * traffic / rate;
-  return {layer_seconds(layer, recompute, setting), weights, expert_weights, update,
-          expert_weights * traffic / rate};
+  const auto element = static_cast<double>(element_bytes(recipe.work.precision));
+  return {.seconds = layer_seconds(layer, recompute, setting),
+          .weights = weights,
+          .expert_weights = expert_weights,
+          .collected = weights * (ends ? element : collected_element(recipe)),
+          .update = weights * traffic / rate,
+          .expert_update = expert_weights * traffic / rate};
 }
 
 LayerTable::Row row_of(const Recipe& recipe, LayerKind kind, const KernelSetting& setting) {
@@ -104,6 +115,7 @@ struct StageWork {
   double backward = 0;
   double shards = 0;  ///< ZeRO-2 and 3: messages that nothing hides
   double weights = 0, expert_weights = 0;
+  double collected = 0;  ///< see LayerTable::Row
   double update = 0, expert_update = 0;
 
   void add(const LayerTable::Row& row, double times, double factor = 1) {
@@ -113,6 +125,7 @@ struct StageWork {
     messages += times * factor * each.messages;
     weights += times * row.weights;
     expert_weights += times * row.expert_weights;
+    collected += times * row.collected;
     update += times * row.update;
     expert_update += times * row.expert_update;
   }
@@ -187,27 +200,37 @@ double transfer_seconds(const Recipe& recipe, const KernelSetting& setting) {
   return constants.transfer_seconds + bytes / rate;
 }
 
-/// A collective over a stage's replicas, of so many bytes for each of its weights; experts have
+/// A collective over a stage's replicas, of so many bytes, some of them experts', which have
 /// replicas of their own.
-double over_replicas(OperationKind kind, double bytes_per_weight, const Recipe& recipe,
-                     const StageWork& stage, const KernelSetting& setting) {
+double over_replicas(OperationKind kind, double bytes, double of_experts, const Recipe& recipe,
+                     const KernelSetting& setting) {
   const WorkSetting& work = recipe.work;
   const int replicas = recipe.data * work.context_parallel;
   const int tensor = work.tensor_parallel;
   const KindLinks links{setting.tensor.inside, setting.tensor.between, setting.tensor.rails};
   const GroupPlace place = place_of(replicas, tensor, recipe.devices_per_node, links);
-  const double dense = (stage.weights - stage.expert_weights) * bytes_per_weight;
-  double seconds = collective_seconds(kind, dense, place, setting.constants);
+  double seconds = collective_seconds(kind, bytes - of_experts, place, setting.constants);
   const int expert_replicas =
       std::max(1, replicas * tensor / (work.expert_parallel * setting.expert_tensor.members));
   const GroupPlace experts =
       place_of(expert_replicas, work.expert_parallel * setting.expert_tensor.members,
                recipe.devices_per_node, links);
-  if (stage.expert_weights > 0) {
-    seconds += collective_seconds(kind, stage.expert_weights * bytes_per_weight, experts,
-                                  setting.constants);
-  }
+  if (of_experts > 0) seconds += collective_seconds(kind, of_experts, experts, setting.constants);
   return seconds;
+}
+
+/// Sums of the stage's gradients.
+double summing_seconds(OperationKind kind, const Recipe& recipe, const StageWork& stage,
+                       const KernelSetting& setting) {
+  const auto each = static_cast<double>(recipe.work.gradient_bytes);
+  return over_replicas(kind, stage.weights * each, stage.expert_weights * each, recipe, setting);
+}
+
+/// Of its weights, in the precision of training or in 8 bits.
+double collecting_seconds(const Recipe& recipe, const StageWork& stage,
+                          const KernelSetting& setting) {
+  const double of_experts = stage.expert_weights * collected_element(recipe);
+  return over_replicas(OperationKind::all_gather, stage.collected, of_experts, recipe, setting);
 }
 
 /// Of messages that have so much work beside them: what is longer than that, and what the work
@@ -237,13 +260,11 @@ double gradient_seconds(const Recipe& recipe, const StageWork& stage,
   const double hidden = recipe.overlapped_gradients
                             ? setting.constants.overlap * stage.backward * recipe.microbatches
                             : 0.0;
-  const double seconds =
-      over_replicas(kind, static_cast<double>(recipe.work.gradient_bytes), recipe, stage, setting);
-  return exposed(seconds, hidden, setting);
+  return exposed(summing_seconds(kind, recipe, stage, setting), hidden, setting);
 }
 
-/// After a sharded update each replica collects the others' weights, in the precision of training;
-/// where that overlaps, the forward of the next step's first microbatch hides it
+/// After a sharded update each replica collects the others' weights; where that overlaps, the
+/// forward of the next step's first microbatch hides it
 /// (--overlap-param-gather, megatron/core/distributed). ZeRO-3 collects with each microbatch.
 double collection_seconds(const Recipe& recipe, const StageWork& stage,
                           const KernelSetting& setting) {
@@ -253,9 +274,7 @@ double collection_seconds(const Recipe& recipe, const StageWork& stage,
                             ? setting.constants.overlap * (stage.seconds - stage.backward) *
                                   microbatches_beside(recipe)
                             : 0.0;
-  const auto element = static_cast<double>(element_bytes(recipe.work.precision));
-  const double seconds = over_replicas(OperationKind::all_gather, element, recipe, stage, setting);
-  return exposed(seconds, hidden, setting);
+  return exposed(collecting_seconds(recipe, stage, setting), hidden, setting);
 }
 
 /// What ZeRO-2 and 3 add to each microbatch (Rajbhandari et al. 2020, section 7): its gradients are
@@ -263,12 +282,8 @@ double collection_seconds(const Recipe& recipe, const StageWork& stage,
 /// with what the stage computes.
 double shard_seconds(const Recipe& recipe, const StageWork& stage, const KernelSetting& setting) {
   if (!recipe.sharded_gradients && !recipe.sharded_parameters) return 0;
-  const auto element = static_cast<double>(element_bytes(recipe.work.precision));
-  double seconds =
-      over_replicas(OperationKind::reduce_scatter, static_cast<double>(recipe.work.gradient_bytes),
-                    recipe, stage, setting);
-  if (recipe.sharded_parameters)
-    seconds += 2 * over_replicas(OperationKind::all_gather, element, recipe, stage, setting);
+  double seconds = summing_seconds(OperationKind::reduce_scatter, recipe, stage, setting);
+  if (recipe.sharded_parameters) seconds += 2 * collecting_seconds(recipe, stage, setting);
   const double hidden =
       recipe.overlapped_gradients ? setting.constants.overlap * stage.seconds : 0.0;
   return exposed(seconds, hidden, setting);

@@ -91,6 +91,50 @@ TEST_CASE("what is multiplied in 8 bits is rounded first: inputs forward, gradie
     CHECK(!operation.name.starts_with("cast"));
 }
 
+TEST_CASE("attention in 8 bits takes what cuDNN's does beside 16, and its casts", "[precision]") {
+  const auto block = [](Precision precision) {
+    return layer_operations(*builtin_model("llama3-8b").transformer, LayerKind::transformer,
+                            {.microbatch = 1, .sequence = 8192, .precision = precision});
+  };
+  const auto attention = [&](Precision precision, const std::string& device, Pass pass) {
+    KernelSetting setting = kernel_setting(builtin_device_kind(device), precision);
+    setting.constants.kernel_seconds = 0;
+    for (const Operation& operation : block(precision).operations) {
+      if (operation.kind == OperationKind::attention && operation.pass == pass)
+        return operation_seconds(operation, setting);
+    }
+    return 0.0;
+  };
+  struct Published {
+    std::string device;
+    double forward, backward;  ///< times as fast
+  };
+  // TFLOP/s at 8192 tokens; backward is slower in 8 bits on Hopper.
+  for (const Published& of : {Published{"h200", 964.0 / 644, 430.0 / 541},
+                              Published{"gb200", 2047.0 / 1574, 1454.0 / 1332},
+                              Published{"gb300", 2897.0 / 1856, 1781.0 / 1435}}) {
+    INFO(of.device);
+    const auto gain = [&](Pass pass) {
+      return attention(Precision::float8, of.device, pass) /
+             attention(Precision::float8_with_attention, of.device, pass);
+    };
+    CHECK(gain(Pass::forward) == Approx(of.forward).epsilon(0.01));
+    CHECK(gain(Pass::backward_input) == Approx(of.backward).epsilon(0.01));
+  }
+  const auto casts = [&](Precision precision, Pass pass) {
+    double bytes = 0;
+    for (const Operation& operation : block(precision).operations) {
+      if (operation.name.starts_with("cast of attention") && operation.pass == pass)
+        bytes += operation.bytes;
+    }
+    return bytes;
+  };
+  // Queries of 32 heads, keys and values of 8; in backward the gradient of the weighted sum.
+  CHECK(casts(Precision::float8_with_attention, Pass::forward) == 3.0 * 8192 * (32 + 2 * 8) * 128);
+  CHECK(casts(Precision::float8_with_attention, Pass::backward_input) == 3.0 * 8192 * 32 * 128);
+  CHECK(casts(Precision::float8, Pass::forward) == 0);
+}
+
 TEST_CASE("tokens go to experts in 8 bits, and their sums in 16", "[precision]") {
   const auto bytes = [](Precision precision, std::string_view name, Pass pass) {
     const LayerOperations layer = layer_operations(

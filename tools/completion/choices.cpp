@@ -123,8 +123,12 @@ std::vector<Choice> transport_words() {
   return rows_as_words(transport_makers, &TransportMaker::name);
 }
 
-constexpr std::array all_precisions{Precision::float32, Precision::bfloat16, Precision::float16,
-                                    Precision::float8, Precision::float64};
+constexpr std::array all_precisions{Precision::float32,
+                                    Precision::bfloat16,
+                                    Precision::float16,
+                                    Precision::float8,
+                                    Precision::float8_with_attention,
+                                    Precision::float64};
 constexpr std::array all_optimizers{OptimizerKind::adamw, OptimizerKind::sgd};
 constexpr std::array all_objectives{ObjectiveKind::step, ObjectiveKind::throughput,
                                     ObjectiveKind::latency, ObjectiveKind::cost};

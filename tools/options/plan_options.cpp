@@ -92,7 +92,7 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
   app.add_option("--precision", flags.precision,
-                 concat(unless, "precision fp32, bf16, fp16, fp8 or fp64"))
+                 concat(unless, "precision fp32, bf16, fp16, fp8, fp8+attention or fp64"))
       ->type_name("P");
   app.add_option("--optimizer", flags.optimizer, concat(unless, "optimizer adamw or sgd"))
       ->type_name("NAME");

@@ -462,8 +462,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
   app.add_option("--precision", options.precision,
-                 "Precision: fp32, bf16, fp16, fp8 (products only) or fp64 (that of the profile or "
-                 "the device)")
+                 "Precision: fp32, bf16, fp16, fp8 (products only), fp8+attention or fp64 (that of "
+                 "the profile or the device)")
       ->type_name("P");
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");

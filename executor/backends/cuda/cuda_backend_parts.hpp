@@ -18,7 +18,8 @@ void with_type(Precision precision, Compute compute) {
     case Precision::bfloat16: return compute(Bfloat16{});
     case Precision::float64:
     case Precision::float16:
-    case Precision::float8: break;
+    case Precision::float8:
+    case Precision::float8_with_attention: break;
   }
   fail("the CUDA backend computes in bf16 or fp32, not in ", to_string(precision));
 }

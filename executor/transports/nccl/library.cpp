@@ -73,7 +73,8 @@ ncclDataType_t type_of(Precision precision) {
     case Precision::float32: return ncclFloat32;
     case Precision::bfloat16: return ncclBfloat16;
     case Precision::float16: return ncclFloat16;
-    case Precision::float8: return ncclBfloat16;  // as it is kept
+    case Precision::float8:
+    case Precision::float8_with_attention: return ncclBfloat16;  // as it is kept
   }
   return ncclFloat32;
 }

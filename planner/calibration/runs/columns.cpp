@@ -131,7 +131,7 @@ void read_precision_cell(RunDraft& draft, const Cell& cell) {
 void read_gradients_cell(RunDraft& draft, const Cell& cell) {
   const Precision precision =
       quantity_in(cell, [](const std::string& text) { return read_precision(text); });
-  if (precision == Precision::float8 || precision == Precision::float64)
+  if (is_float8(precision) || precision == Precision::float64)
     cell.fail(concat("expected fp32, bf16 or fp16, found \"", cell.text, "\""));
   draft.run.recipe.work.gradient_bytes = element_bytes(precision);
 }
@@ -255,6 +255,9 @@ constexpr std::array columns{
     RunColumn{"overlapped_exchanges",
               {"overlap_exchanges", "overlap_moe_expert_parallel_comm"},
               [](RunDraft& d, const Cell& c) { d.run.recipe.overlapped_exchanges = flag_in(c); }},
+    RunColumn{"float8_gathers",
+              {"fp8_param_gather"},
+              [](RunDraft& d, const Cell& c) { d.run.recipe.float8_gathers = flag_in(c); }},
     RunColumn{"expert_tensor",
               {"expert_tensor_parallel", "etp"},
               [](RunDraft& d, const Cell& c) {

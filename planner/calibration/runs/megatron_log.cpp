@@ -120,11 +120,7 @@ std::string reason_against(const MegatronArguments& arguments) {
 /// What a dump says and a launch line does not.
 void refine(Recipe& recipe, const MegatronArguments& arguments) {
   WorkSetting& work = recipe.work;
-  work.gradient_bytes = arguments.has("accumulate-allreduce-grads-in-fp32") &&
-                                !arguments.flag("accumulate-allreduce-grads-in-fp32") &&
-                                work.precision != Precision::float32
-                            ? 2
-                            : 4;
+  work.gradient_bytes = gradient_bytes_of(arguments, work.precision);
 }
 
 int needed(const MegatronArguments& arguments, std::string_view name, const std::string& file) {
@@ -188,6 +184,8 @@ std::vector<MeasuredRun> read_megatron_log(std::string_view content, const std::
   const int node = run.recipe.devices_per_node;
   run.assumptions = {concat("nodes of ", node == 8 ? "eight" : std::to_string(node),
                             " devices; Adam with master weights")};
+  for (std::string& each : assumptions_of_graphs(log.arguments))
+    run.assumptions.push_back(std::move(each));
   return {run};
 }
 

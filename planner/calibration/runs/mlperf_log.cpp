@@ -78,6 +78,12 @@ constexpr std::array mlperf_settings{
     MlperfSetting{"cross_entropy_loss_fusion", "CROSS_ENTROPY_LOSS_FUSION",
                   "cross-entropy-loss-fusion"},
     MlperfSetting{"cross_entropy_fusion_impl", "CE_FUSION_IMPL", "cross-entropy-fusion-impl"},
+    MlperfSetting{"fp8_dot_product_attention", "FP8_DPA", "fp8-dot-product-attention"},
+    MlperfSetting{"dpa_fp8_recipe", "NVTE_DPA_FP8_RECIPE", "dpa-fp8-recipe"},
+    MlperfSetting{"fp8_param_gather", "FP8_PARAM_GATHER", "fp8-param-gather"},
+    MlperfSetting{"fp8_params", "FP8_PARAMS", "fp8-param-gather"},
+    MlperfSetting{"enable_cuda_graph", "MCORE_CUDA_GRAPH", "enable-cuda-graph"},
+    MlperfSetting{"external_cuda_graph", "LAYER_CUDA_GRAPH", "external-cuda-graph"},
 };
 
 /// What NVIDIA's submissions have where no variable says otherwise (their conf/custom.yaml).
@@ -88,6 +94,7 @@ constexpr std::array usual{
     std::pair{"overlap-grad-reduce", "True"},
     std::pair{"overlap-param-gather", "True"},
     std::pair{"cross-entropy-loss-fusion", "True"},
+    std::pair{"accumulate-allreduce-grads-in-fp32", "False"},
     std::pair{"devices", "8"},
 };
 
@@ -199,6 +206,29 @@ std::string value_of(std::string_view text) {
   return std::string(text);
 }
 
+/// How replicas sum and collect, as NeMo says when it sets that up:
+/// "DistributedDataParallelConfig(grad_reduce_in_fp32=False, …)", until 2024 "grad_sync_dtype:
+/// bf16".
+void read_sums(MlperfLog& log, std::string_view line, const SourcePlace& place) {
+  const auto word_after = [&](std::string_view name) {
+    const std::size_t at = line.find(name);
+    if (at == line.npos) return std::string();
+    const std::string_view rest = line.substr(at + name.size());
+    return std::string(rest.substr(0, rest.find_first_of(" ,)\r")));
+  };
+  const auto set = [&](std::string_view argument, const std::string& word) {
+    if (!word.empty()) log.arguments.set(argument, {word, place});
+  };
+  constexpr std::string_view wide_sums = "accumulate-allreduce-grads-in-fp32";
+  if (line.find("DistributedDataParallelConfig(") != line.npos) {
+    set(wide_sums, word_after("grad_reduce_in_fp32="));
+    set("fp8-param-gather", word_after("fp8_param_gather="));
+  }
+  const std::string precision = word_after("grad_sync_dtype: ");
+  if (precision == "bf16" || precision == "fp32")
+    set(wide_sums, precision == "fp32" ? "True" : "False");
+}
+
 /// A line of NeMo's configuration, or an exported variable. Later ones count, as they do there.
 void read_setting(MlperfLog& log, std::string_view line, bool in_configuration,
                   const SourcePlace& place) {
@@ -233,6 +263,7 @@ MlperfLog read_mlperf(std::string_view content, const std::string& file) {
       if (line.text.find("Experiment configuration") != std::string_view::npos)
         configuration = longest_configuration;
       read_setting(log, line.text, configuration-- > 0, place);
+      read_sums(log, line.text, place);
       configuration = std::max(configuration, 0);
     }
   }
@@ -300,9 +331,12 @@ Recipe recipe_of(const MlperfLog& log, const Benchmark& benchmark) {
   if (arguments.word("overlap-p2p-communication") == "False")
     set("no-overlap-p2p-communication", "True");
   if (arguments.small("tensor-model-parallel-size") == 1) set("sequence-parallel", "False");
+  // Transformer Engine's last word on attention.
+  if (arguments.word("dpa-fp8-recipe") == "F16") set("fp8-dot-product-attention", "False");
   Recipe recipe = stagecraft::recipe_of(arguments);
   recipe.transformer = *model.transformer;
   recipe.transformer.positions = recipe.work.sequence;
+  recipe.work.gradient_bytes = gradient_bytes_of(arguments, recipe.work.precision);
   return recipe;
 }
 
@@ -354,6 +388,8 @@ std::vector<MeasuredRun> read_mlperf_log(std::string_view content, const std::st
   run.assumptions = {
       "what no variable says of MLPerf runs is as in NVIDIA's submissions; steps of means over "
       "several are one each"};
+  for (std::string& each : assumptions_of_graphs(log.arguments))
+    run.assumptions.push_back(std::move(each));
   return {run};
 }
 

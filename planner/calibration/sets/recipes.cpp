@@ -18,7 +18,7 @@
 //      "recompute": "none", "precision": "bf16", "unfused_attention": false, "fused_loss": false,
 //      "dropout": false, "sharded_optimizer": true, "overlapped_gradients": true,
 //      "overlapped_parameters": false, "overlapped_messages": false,
-//      "overlapped_transfers": false}
+//      "overlapped_transfers": false, "float8_gathers": false}
 //   ]
 // }
 
@@ -79,6 +79,7 @@ Recipe recipe_of(const Json& row, const std::string& device, int node) {
   recipe.overlapped_parameters = flag(row, "overlapped_parameters");
   recipe.overlapped_messages = flag(row, "overlapped_messages");
   recipe.overlapped_transfers = flag(row, "overlapped_transfers");
+  recipe.float8_gathers = flag(row, "float8_gathers");
   recipe.work = {
       .microbatch = degree(row, "microbatch"),
       .sequence = row.contains("sequence") ? row["sequence"].integer(1, 1 << 28) : model.sequence,
@@ -119,7 +120,8 @@ MeasuredRow row_of(const Json& row, const std::string& device, int node) {
                   "overlapped_gradients",
                   "overlapped_parameters",
                   "overlapped_messages",
-                  "overlapped_transfers"});
+                  "overlapped_transfers",
+                  "float8_gathers"});
   const Recipe recipe = recipe_of(row, device, node);
   MeasuredRow result = recipe_row(recipe, row["label"].string(), seconds(row["step"].duration()));
   if (result.seconds <= 0) row["step"].fail("expected a time above zero");

@@ -26,7 +26,9 @@ Value precision_value(Reasons& reasons, Precision precision) {
     case Precision::float16: return {{"fp16", {{"enabled", true}}}};
     case Precision::float32: return Value::object();
     case Precision::float64:
-    case Precision::float8: reasons.add(" has no word for training in ", to_string(precision));
+    case Precision::float8:
+    case Precision::float8_with_attention:
+      reasons.add(" has no word for training in ", to_string(precision));
   }
   return Value::object();
 }

@@ -143,6 +143,11 @@ void add_precision(Reasons& reasons, Line& line, Precision precision) {
     case Precision::float16: return line.on("fp16");
     case Precision::float32: return;
     case Precision::float64: return reasons.add(" does not train in fp64");
+    case Precision::float8_with_attention:
+      reasons.add(
+          " starts without attention in fp8: none of its options says it, only "
+          "fp8_dot_product_attention in a configuration of one's own");
+      [[fallthrough]];
     case Precision::float8: line.on("bf16"); return line.add("fp8-format", "hybrid");
   }
 }

@@ -72,7 +72,8 @@ std::string_view recipe_of(Reasons& reasons, Precision precision) {
   switch (precision) {
     case Precision::bfloat16: return "bf16_mixed";
     case Precision::float16: return "fp16_mixed";
-    case Precision::float8: return "bf16_with_fp8_delayed_scaling_mixed";
+    case Precision::float8:
+    case Precision::float8_with_attention: return "bf16_with_fp8_delayed_scaling_mixed";
     case Precision::float32: return "null";
     case Precision::float64: reasons.add(" does not train in fp64");
   }

@@ -21,7 +21,8 @@ std::string_view dtype(Reasons& reasons, Precision precision) {
     case Precision::float16: return "float16";
     case Precision::float32: return "float32";
     case Precision::float64:
-    case Precision::float8: break;
+    case Precision::float8:
+    case Precision::float8_with_attention: break;
   }
   reasons.add(" has no number format for a plan in ", to_string(precision));
   return "auto";

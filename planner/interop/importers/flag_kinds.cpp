@@ -205,7 +205,8 @@ FlagKind kind_of_flag(std::string_view name) {
 }
 
 bool is_as_modelled(std::string_view name, std::string_view value) {
-  return name == "moe-token-dispatcher-type" && value == "alltoall";
+  return (name == "moe-token-dispatcher-type" && value == "alltoall") ||
+         (name == "cuda-graph-impl" && value == "none");
 }
 
 bool is_section_without_bearing(std::string_view section) {

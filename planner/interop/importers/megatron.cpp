@@ -32,7 +32,7 @@ std::optional<Precision> precision_of(const MegatronFlags& flags) {
       fail("--fp8-format: expected hybrid or e4m3, found \"", flags.fp8, "\"");
     }
     if (!flags.bf16) fail("--fp8-format needs --bf16, in which plans keep what is not in products");
-    return Precision::float8;
+    return flags.fp8_attention ? Precision::float8_with_attention : Precision::float8;
   }
   if (flags.bf16) return Precision::bfloat16;
   if (flags.fp16) return Precision::float16;

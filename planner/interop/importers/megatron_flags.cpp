@@ -204,6 +204,13 @@ constexpr std::array known_flags{
                 f.fp8 = "e4m3";
               },
               true},
+    // A member of its configuration class, which Megatron Bridge and NeMo set.
+    KnownFlag{"fp8-dot-product-attention",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.fp8_attention = true;
+              },
+              true},
     KnownFlag{"model-parallel-size", [](Flags& f, const Word& w) { f.tensor = count_of(w); }},
     KnownFlag{"batch-size", [](Flags& f, const Word& w) { f.microbatch = number_of(w); }},
     KnownFlag{"zero-stage",

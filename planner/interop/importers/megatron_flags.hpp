@@ -56,7 +56,8 @@ struct MegatronFlags {
   std::string optimizer;  ///< "adam", "sgd"; empty: not said
   bool bf16 = false;
   bool fp16 = false;
-  std::string fp8;          ///< --fp8-format: "e4m3", "hybrid"; empty: none
+  std::string fp8;  ///< --fp8-format: "e4m3", "hybrid"; empty: none
+  bool fp8_attention = false;
   std::string schedule;     ///< of zero-bubble's releases: "zb-v", …; empty: 1F1B or interleaved
   int sequence_chunks = 1;  ///< --num-seq-splits
   std::optional<int> in_flight;  ///< --zero-bubble-max-pending-backward

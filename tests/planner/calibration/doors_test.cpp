@@ -21,6 +21,7 @@ Recipe as_planned(Recipe recipe) {
   recipe.work.gradient_bytes = 4;
   recipe.overlapped_gradients = recipe.overlapped_parameters = recipe.overlapped_messages = false;
   recipe.overlapped_transfers = recipe.overlapped_exchanges = false;
+  recipe.float8_gathers = false;
   recipe.sharded_optimizer = recipe.sharded_gradients = recipe.sharded_parameters = false;
   return recipe;
 }
@@ -83,7 +84,8 @@ TEST_CASE("layers and updates take the same in a plan and in the ledger", "[door
   for (const std::string_view model : {"llama3-8b", "gpt3-175b", "mixtral-8x7b", "deepseek-v2"}) {
     for (const int tensor : {1, 2, 8}) {
       for (const int context : {1, 2}) {
-        for (const Precision precision : {Precision::bfloat16, Precision::float8}) {
+        for (const Precision precision :
+             {Precision::bfloat16, Precision::float8, Precision::float8_with_attention}) {
           INFO(model << ", tensor " << tensor << ", context " << context << ", "
                      << to_string(precision));
           Recipe recipe;

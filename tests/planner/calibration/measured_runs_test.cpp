@@ -192,6 +192,11 @@ TEST_CASE("columns say the network, the framework, the dispatcher and what overl
         Case{"4x8xh100", ",framework", ",torch", 1}, Case{"4x8xh100", ",fused_loss", ",yes", -1},
         Case{"4x8xh100", ",overlapped_messages", ",yes", -1},
         Case{"4x8xh100", ",overlapped_exchanges", ",yes", -1},
+        Case{"4x8xh100", ",precision", ",fp8", -1},
+        Case{"4x8xh100", ",precision", ",fp8+attention", -1},
+        // Of weights in 16 bits.
+        Case{"4x8xh100", ",fp8_param_gather", ",yes", 0},
+        Case{"4x8xh100", ",precision,fp8_param_gather", ",fp8,yes", -1},
         Case{"4x8xh100", ",optimizer_instances", ",2", 1}}) {
     INFO(one.cluster << one.columns << one.cells);
     const double step = step_of(one);
@@ -268,6 +273,31 @@ TEST_CASE("a log of Megatron's FSDP is sharded as its strategy says") {
     CHECK(recipe.sharded_gradients == strategy.gradients);
     CHECK(recipe.sharded_parameters == strategy.weights);
   }
+}
+
+TEST_CASE("a log says its attention and gathers, and that graphs are taken as none") {
+  const auto run_with = [](const std::string& name, const std::string& value) {
+    std::string log = megatron_log("hybrid");
+    log.insert(log.find("[default0]:  num_layers"), dumped(name, value));
+    return runs_of(log, {.device = "h100"})[0];
+  };
+  const auto recipe_with = [&](const std::string& name, const std::string& value) {
+    return run_with(name, value).recipe;
+  };
+  CHECK(recipe_with("fp8_dot_product_attention", "True").work.precision ==
+        Precision::float8_with_attention);
+  CHECK(recipe_with("fp8_dot_product_attention", "False").work.precision == Precision::float8);
+  CHECK(recipe_with("fp8_param_gather", "True").float8_gathers);
+  CHECK(!recipe_with("fp8_param_gather", "False").float8_gathers);
+  const auto says_graphs = [&](const std::string& name, const std::string& value) {
+    const std::vector<std::string> assumptions = run_with(name, value).assumptions;
+    return assumptions.size() == 2 && assumptions.back().starts_with("CUDA graphs: ");
+  };
+  CHECK(says_graphs("cuda_graph_impl", "full_iteration"));
+  CHECK(says_graphs("external_cuda_graph", "True"));
+  CHECK(says_graphs("enable_cuda_graph", "1"));
+  CHECK(!says_graphs("enable_cuda_graph", "0"));
+  CHECK(!says_graphs("cuda_graph_impl", "none"));
 }
 
 TEST_CASE("a run in FP8 is quicker where it is computed in, and sends as much") {
@@ -374,6 +404,36 @@ TEST_CASE("MLPerf's events and a configuration become a run") {
                               mlperf_event("block_start", "null", tokens, 12000) +
                               mlperf_event("block_stop", "null", tokens, 18400);
   CHECK(runs_of(mlperf_log(mlperf_variables, counted)).front().seconds == Approx(0.8));
+}
+
+TEST_CASE("MLPerf's configurations say their attention, sums and gathers") {
+  const std::string step = mlperf_event("tracked_stats", "{\"train_step_time\": 0.4}");
+  const auto recipe_with = [&](const std::string& more) {
+    return runs_of(mlperf_log(mlperf_variables + more, step)).front().recipe;
+  };
+  const Recipe plain = recipe_with("");
+  CHECK(plain.work.precision == Precision::float8);
+  CHECK(!plain.float8_gathers);
+  // As all of NVIDIA's submissions are written (pretrain.py).
+  CHECK(plain.work.gradient_bytes == 2);
+  const std::string sums =
+      "0: [NeMo I] Setting up with config DistributedDataParallelConfig(grad_reduce_in_fp32=True, "
+      "overlap_grad_reduce=True, fp8_param_gather=True, nccl_ub=False)\n";
+  CHECK(recipe_with(sums).work.gradient_bytes == 4);
+  CHECK(recipe_with(sums).float8_gathers);
+  CHECK(recipe_with("0:   grad_sync_dtype: fp32\n").work.gradient_bytes == 4);
+  CHECK(recipe_with("export FP8_PARAM_GATHER=True\n").float8_gathers);
+  CHECK(!recipe_with("export FP8_PARAM_GATHER=True\nexport FP8=False\n").float8_gathers);
+  const std::string attention = "export FP8_DPA=True\n";
+  CHECK(recipe_with(attention).work.precision == Precision::float8_with_attention);
+  CHECK(recipe_with(attention + "export NVTE_DPA_FP8_RECIPE=\"F16\"\n").work.precision ==
+        Precision::float8);
+  CHECK(recipe_with(attention + "export FP8=False\n").work.precision == Precision::bfloat16);
+  const auto assumed = [&](const std::string& more) {
+    return runs_of(mlperf_log(mlperf_variables + more, step)).front().assumptions.size();
+  };
+  CHECK(assumed("export MCORE_CUDA_GRAPH=1\n") == assumed("") + 1);
+  CHECK(assumed("export LAYER_CUDA_GRAPH=False\n") == assumed(""));
 }
 
 TEST_CASE("MLPerf's logs say what they lack, and what cannot be predicted") {

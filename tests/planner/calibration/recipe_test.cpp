@@ -111,6 +111,48 @@ TEST_CASE(
   CHECK(step_seconds(recipe, constants).waits == 0);
 }
 
+TEST_CASE(
+    "attention in 8 bits shortens a step where its kernels gain, which they do not on Hopper") {
+  Recipe recipe = llama();
+  recipe.work.sequence = 8192;
+  const auto step_on = [&](const std::string& device, Precision precision) {
+    recipe.device = device;
+    recipe.work.precision = precision;
+    return step_seconds(recipe, usual_constants(device)).step;
+  };
+  for (const std::string device : {"b200", "gb200", "b300", "gb300"}) {
+    INFO(device);
+    CHECK(step_on(device, Precision::float8_with_attention) < step_on(device, Precision::float8));
+  }
+  CHECK(step_on("h200", Precision::float8_with_attention) > step_on("h200", Precision::float8));
+}
+
+TEST_CASE("gathers in 8 bits are half as long for blocks, and as long for embedding and head") {
+  Recipe recipe = llama();
+  recipe.pipeline = 1;
+  recipe.sharded_optimizer = true;
+  recipe.work.precision = Precision::float8;
+  const auto saved = [&] {
+    recipe.float8_gathers = false;
+    const double wide = step_seconds(recipe, constants).gradients;
+    recipe.float8_gathers = true;
+    return wide - step_seconds(recipe, constants).gradients;
+  };
+  const double once = saved();
+  CHECK(once > 0);
+  recipe.transformer.vocabulary *= 4;
+  CHECK(saved() == Approx(once));
+  recipe.blocks *= 2;
+  CHECK(saved() == Approx(2 * once));
+  // ZeRO-3 collects twice for each microbatch.
+  recipe.sharded_parameters = true;
+  recipe.float8_gathers = false;
+  const double wide = step_seconds(recipe, constants).shards;
+  recipe.float8_gathers = true;
+  CHECK(wide - step_seconds(recipe, constants).shards ==
+        Approx(2 * recipe.microbatches * 2 * once));
+}
+
 TEST_CASE("a ring of keys and values is as long as attention does not hide it") {
   Recipe recipe = llama();
   recipe.work.context_parallel = 2;

@@ -64,7 +64,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     expert_nodes: Maximum number of nodes that hold a token's experts (any)
     expert_load: Load of the busiest device's experts, relative to the mean (1)
     sequence: Tokens per sample, 32k for 32768 (the model's)
-    precision: Precision: fp32, bf16, fp16, fp8 (products only) or fp64 (that of the profile or the device)
+    precision: Precision: fp32, bf16, fp16, fp8 (products only), fp8+attention or fp64 (that of the profile or the
+        device)
     optimizer: Optimizer: adamw or sgd (adamw)
     sharding: Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of gradients, too; zero3 (or
         fsdp), …
@@ -482,7 +483,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
     gbs: With a plan, if the file leaves it open: samples per step
     microbatch: With a plan, if the file leaves it open: samples per microbatch, over all replicas
     sequence: With a plan, if the file leaves it open: tokens per sample, 32k for 32768
-    precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8 or fp64
+    precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8, fp8+attention or fp64
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -877,7 +878,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
     gbs: With a plan, if the file leaves it open: samples per step
     microbatch: With a plan, if the file leaves it open: samples per microbatch, over all replicas
     sequence: With a plan, if the file leaves it open: tokens per sample, 32k for 32768
-    precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8 or fp64
+    precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8, fp8+attention or fp64
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last

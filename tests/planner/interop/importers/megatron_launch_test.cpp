@@ -326,6 +326,8 @@ TEST_CASE("NeMo switches recomputation and FP8 by one member each") {
   CHECK(recipe("  fp8_e4m3: true\n  fp8: False\n") == none);
   CHECK(recipe("  fp8: true\n  fp8_e4m3: true\n").fp8 == "e4m3");
   CHECK(recipe("  fp8: true\n").fp8 == "hybrid");
+  CHECK(recipe("  fp8: true\n  fp8_dot_product_attention: true\n").fp8_attention);
+  CHECK(!recipe("  fp8: true\n  fp8_dot_product_attention: false\n").fp8_attention);
 }
 
 TEST_CASE("DeepSpeed's Megatron-LM: ZeRO, its optimizer for bf16, and degrees of its own") {
