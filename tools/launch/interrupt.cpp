@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "profiles/abandonment.hpp"
@@ -96,7 +97,14 @@ void Interrupt::watch(std::optional<std::chrono::nanoseconds> limit) {
   constexpr std::chrono::milliseconds pause{20};
   const auto begin = std::chrono::steady_clock::now();
   auto stopped = std::chrono::steady_clock::time_point::max();
-  for (; !done_; std::this_thread::sleep_for(pause)) {
+  // Not beyond the end of the limit, however short that is.
+  const auto sleep = [&] {
+    std::chrono::nanoseconds rest = pause;
+    if (limit && !source_.stop_requested())
+      rest = std::min(rest, *limit - (std::chrono::steady_clock::now() - begin));
+    std::this_thread::sleep_for(rest);
+  };
+  for (; !done_; sleep()) {
     const int count = received;
     signal_ = first_received.load();
     if (count > 0) {
