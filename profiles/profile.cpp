@@ -14,7 +14,8 @@ namespace stagecraft {
 namespace {
 
 void check_cost(const std::string& place, const LayerCost& cost) {
-  const std::array times{cost.forward, cost.backward_input, cost.backward_weight, cost.update};
+  const std::array times{cost.forward, cost.backward_input, cost.backward_weight,
+                         cost.split_overhead, cost.update};
   const std::array sizes{cost.saved,        cost.saved_for_weight, cost.output,
                          cost.output_freed, cost.parameters,       cost.expert_parameters,
                          cost.gradients,    cost.optimizer,        cost.workspace};
@@ -23,6 +24,11 @@ void check_cost(const std::string& place, const LayerCost& cost) {
   }
   if (std::ranges::any_of(sizes, [](Bytes size) { return size < 0; })) {
     fail(place, ": a size is negative");
+  }
+  if (cost.backward() < Duration{0}) {
+    fail(place, ": its backward takes ", format_duration(cost.split_overhead),
+         " longer in two parts than in one; expected no more than the ",
+         format_duration(cost.backward_input + cost.backward_weight), " of both parts");
   }
   if (cost.selective) {
     const SelectiveCost& selective = *cost.selective;

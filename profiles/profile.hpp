@@ -38,7 +38,10 @@ struct LayerCost {
   Duration backward_input{
       0};  ///< gradient of the layer's input (and what the weight gradient needs)
   Duration backward_weight{0};  ///< gradients of the layer's weights
-  Duration update{0};           ///< the optimizer's step on this layer's weights
+  /// What the two take longer than a backward in one piece: both compute what either needs, and
+  /// each is begun by itself.
+  Duration split_overhead{0};
+  Duration update{0};  ///< the optimizer's step on this layer's weights
   /// Of `forward` and of `backward_input`, what messages between experts take, which other work may
   /// hide (`ScheduleKind::hides_messages`).
   Duration forward_exchange{0}, backward_exchange{0};
@@ -65,7 +68,8 @@ struct LayerCost {
   double spread = 0;  ///< relative spread of the measured times: (p90 - p10) / median
   Provenance provenance = Provenance::datasheet;
 
-  Duration backward() const { return backward_input + backward_weight; }
+  /// In one piece.
+  Duration backward() const { return backward_input + backward_weight - split_overhead; }
   bool operator==(const LayerCost&) const = default;
 };
 

@@ -10,6 +10,7 @@
 //       "provenance": "measured",                 // or "fitted", "datasheet"; or one for each
 //       layer "forward_ns": [100, 2500, 900],           // one number for each layer of the model
 //       "backward_input_ns": [0, 2600, 950], "backward_weight_ns": [120, 2400, 900],
+//       "split_overhead_ns": [0, 300, 100],       // what the two take longer than one backward
 //       "update_ns": […], "saved_bytes": […], "saved_for_weight_bytes": […],
 //       "output_bytes": […], "parameters_bytes": […], "gradients_bytes": […],
 //       "output_freed_bytes": […],                // of the output, what no backward needs
@@ -55,6 +56,7 @@ constexpr std::array duration_columns{
     DurationColumn{"forward_ns", &LayerCost::forward},
     DurationColumn{"backward_input_ns", &LayerCost::backward_input},
     DurationColumn{"backward_weight_ns", &LayerCost::backward_weight},
+    DurationColumn{"split_overhead_ns", &LayerCost::split_overhead},
     DurationColumn{"update_ns", &LayerCost::update},
     DurationColumn{"forward_exchange_ns", &LayerCost::forward_exchange},
     DurationColumn{"backward_exchange_ns", &LayerCost::backward_exchange},

@@ -112,6 +112,29 @@ void share_out(Duration whole, const LayerRange& layers, const std::vector<Pass>
     for (const Pass pass : passes) costs[index(layer)].*pass = *part++;
 }
 
+Duration in_parts(const LayerCost& cost) {
+  return cost.backward_input + cost.backward_weight;
+}
+
+/// What the two parts of a backward take longer than one is the same share of them as before.
+void keep_overhead(Duration before, LayerCost& cost) {
+  if (cost.split_overhead == Duration{0}) return;
+  const double factor = seconds(in_parts(cost)) / seconds(before);
+  cost.split_overhead =
+      std::min(in_parts(cost),
+               Duration(std::llround(factor * static_cast<double>(cost.split_overhead.count()))));
+}
+
+/// How much longer the two parts of the layers' backwards take than the backwards.
+double longer_in_parts(const LayerRange& layers, const std::vector<LayerCost>& costs) {
+  Duration parts{0}, whole{0};
+  for (int layer = layers.first; layer < layers.end; ++layer) {
+    parts += in_parts(costs[index(layer)]);
+    whole += costs[index(layer)].backward();
+  }
+  return whole > Duration{0} ? seconds(parts) / seconds(whole) : 1;
+}
+
 void set_times(const std::map<Op, Measured>& by_op, const LayerRange& layers,
                std::vector<LayerCost>& costs) {
   const auto set = [&](const std::vector<Duration>& times, const std::vector<Pass>& passes) {
@@ -124,11 +147,20 @@ void set_times(const std::map<Op, Measured>& by_op, const LayerRange& layers,
   std::vector<Duration> forwards = times_of(Op::forward);
   std::ranges::copy(times_of(Op::recompute), std::back_inserter(forwards));
   set(forwards, {&LayerCost::forward});
+  const std::vector<LayerCost> before = costs;
   if (by_op.contains(Op::backward_input) && by_op.contains(Op::backward_weight)) {
     set(times_of(Op::backward_input), {&LayerCost::backward_input});
     set(times_of(Op::backward_weight), {&LayerCost::backward_weight});
   } else {
-    set(times_of(Op::backward), {&LayerCost::backward_input, &LayerCost::backward_weight});
+    std::vector<Duration> backwards = times_of(Op::backward);
+    const double longer = longer_in_parts(layers, costs);
+    for (Duration& time : backwards) {
+      time = Duration(std::llround(longer * static_cast<double>(time.count())));
+    }
+    set(backwards, {&LayerCost::backward_input, &LayerCost::backward_weight});
+  }
+  for (int layer = layers.first; layer < layers.end; ++layer) {
+    keep_overhead(in_parts(before[index(layer)]), costs[index(layer)]);
   }
   set(times_of(Op::update), {&LayerCost::update});
   for (int layer = layers.first; layer < layers.end; ++layer) {
@@ -139,12 +171,14 @@ void set_times(const std::map<Op, Measured>& by_op, const LayerRange& layers,
 
 /// A layer of another microbatch size, by the factors by which the measured one has changed.
 void follow(const LayerCost& before, const LayerCost& after, LayerCost& other) {
+  const Duration parts = in_parts(other);
   for (const Pass pass : {&LayerCost::forward, &LayerCost::backward_input,
                           &LayerCost::backward_weight, &LayerCost::update}) {
     if ((before.*pass).count() == 0) continue;
     other.*pass = Duration(std::llround(seconds(other.*pass) / seconds(before.*pass) *
                                         static_cast<double>((after.*pass).count())));
   }
+  keep_overhead(parts, other);
   other.provenance = std::max(other.provenance, Provenance::fitted);
 }
 

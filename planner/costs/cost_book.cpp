@@ -60,6 +60,8 @@ LayerCost scaled(LayerCost cost, std::int64_t rows, std::int64_t whole) {
   cost.forward = scaled(cost.forward, rows, whole);
   cost.backward_input = scaled(cost.backward_input, rows, whole);
   cost.backward_weight = scaled(cost.backward_weight, rows, whole);
+  cost.split_overhead = std::min(scaled(cost.split_overhead, rows, whole),
+                                 cost.backward_input + cost.backward_weight);
   cost.forward_exchange = scaled(cost.forward_exchange, rows, whole);
   cost.backward_exchange = scaled(cost.backward_exchange, rows, whole);
   cost.saved = scaled(cost.saved, rows, whole);

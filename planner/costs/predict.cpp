@@ -7,6 +7,7 @@
 
 #include "planner/costs/compile.hpp"
 #include "planner/costs/device_limits.hpp"
+#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 
@@ -40,9 +41,10 @@ StagePrediction predict_stage(const Plan& plan, const Compiled& compiled,
   const ChunkCosts& costs = compiled.costs.chunks[chunk];
   const auto device = static_cast<std::size_t>(compiled.program.chunks[chunk].device);
   const double step = seconds(prediction.step);
+  const bool splits = find_schedule(plan.schedule.name).splits_backward;
   return {.layers = plan.stages[static_cast<std::size_t>(stage)].layers,
           .forward = costs.forward,
-          .backward = costs.backward,
+          .backward = splits ? costs.backward_input + costs.backward_weight : costs.backward,
           .send = send_time(compiled, stage),
           .idle = step > 0 ? 1 - seconds(prediction.busy[device]) / step : 0};
 }

@@ -34,9 +34,10 @@ constexpr double nanoseconds_per_microsecond = 1e3;
 constexpr double latest_moment = 1e15;  ///< microseconds: 31 years
 constexpr int most_stages = 10'000'000;
 
-constexpr std::array recorded_ops{Op::forward,         Op::backward,        Op::backward_input,
-                                  Op::backward_weight, Op::reduce_gradient, Op::reduce_tied,
-                                  Op::update,          Op::send_activation, Op::send_gradient};
+constexpr std::array recorded_ops{Op::forward,         Op::backward,          Op::backward_input,
+                                  Op::backward_weight, Op::reduce_gradient,   Op::reduce_tied,
+                                  Op::reduce_scatter,  Op::gather_parameters, Op::update,
+                                  Op::send_activation, Op::send_gradient};
 
 /// What a range's name says.
 struct RecordedName {

@@ -4,6 +4,7 @@
 
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "planner/problem/problem.hpp"
@@ -107,6 +108,7 @@ inline LayerCost random_cost(Random& random) {
   cost.gradients = cost.parameters;
   cost.optimizer = 2 * cost.parameters;
   cost.workspace = random.between(0, 1000);
+  if (cost.saved % 2 == 0) cost.split_overhead = cost.backward() / 8;
   if (random.chance(60)) {
     cost.selective = {.again = cost.forward * random.between(0, 100) / 100,
                       .saved = cost.saved * random.between(0, 100) / 100};
@@ -171,6 +173,9 @@ inline Problem random_problem(std::uint32_t seed, CaseSize size) {
       cost.forward = cost.forward * random.between(50, 100) / 100;
       cost.backward_input = cost.backward_input * random.between(50, 100) / 100;
       cost.backward_weight = cost.backward_weight * random.between(50, 100) / 100;
+      if (std::exchange(cost.split_overhead, Duration{0}) > Duration{0}) {
+        cost.split_overhead = cost.backward() / 8;
+      }
       cost.parameters = cost.gradients = (cost.parameters + 1) / 2;
       cost.optimizer = 2 * cost.parameters;
     }

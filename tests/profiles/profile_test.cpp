@@ -41,8 +41,8 @@ std::int64_t any_figure() {
 
 LayerCost random_cost() {
   LayerCost cost;
-  for (Duration* time :
-       {&cost.forward, &cost.backward_input, &cost.backward_weight, &cost.update}) {
+  for (Duration* time : {&cost.forward, &cost.backward_input, &cost.backward_weight,
+                         &cost.split_overhead, &cost.update}) {
     *time = Duration(any_figure());
   }
   for (Bytes* size : {&cost.saved, &cost.saved_for_weight, &cost.output, &cost.output_freed,
@@ -292,6 +292,11 @@ TEST_CASE("a profile with impossible figures is refused with layer and setting")
                  ContainsSubstring("size is negative"));
   CHECK_THAT(complaint([](ProfileEntry& e) { e.layers[1].update = -1ns; }),
              ContainsSubstring("time is negative"));
+  CHECK(complaint([](ProfileEntry& e) { e.layers[1].split_overhead = 2ms; }).empty());
+  CHECK_THAT(
+      complaint([](ProfileEntry& e) { e.layers[1].split_overhead = 3ms; }),
+      ContainsSubstring("its backward takes 3ms longer in two parts than in one; expected no "
+                        "more than the 2ms of both parts"));
   CHECK_THAT(complaint([](ProfileEntry& e) { e.layers[0].spread = NAN; }),
              ContainsSubstring("spread"));
   CHECK_THAT(complaint([](ProfileEntry& e) {

@@ -51,6 +51,10 @@ CASES = [
     ("undropped", 4, "auto", ["--schedule", "1f1b", "--max-stages", "2"]),
     ("shared", 4, "auto", ["--schedule", "1f1b", "--max-stages", "2", "--fix", "stage0.layers=0..2"]),
     ("undropped", 4, "auto", ["--schedule", "1f1b", "--straight", "--split"]),
+    *[(name, 4, depth, ["--schedule", schedule, "--pp", "2", "--dp", "2", "--sharding", sharding])
+      for name, depth in (("undropped", "leaf"), ("shared", "leaf"), ("lists", "leaf"), ("unet", "leaf"), ("gpt2", "auto"))
+      for sharding, schedules in (("zero1", ("1f1b", "gpipe", "interleaved", "zb-v")), ("zero2", ("1f1b", "interleaved")),
+                                  ("zero3", ("1f1b", "interleaved"))) for schedule in schedules],
     ("dropped", 2, "auto", ["--schedule", "1f1b", "--straight"]),
     ("vit", 4, "auto", ["--schedule", "1f1b", "--straight"]),
     ("gpt2-masked", 2, "auto", ["--schedule", "interleaved", "--straight"]),
@@ -81,7 +85,8 @@ def prepare(program, folder, number, case):
     model, example = made(name), getattr(models, inputs)
     before = copy.deepcopy(model.state_dict())
     measured = profile(model, example, microbatches=[MICROBATCH, *([MICROBATCH // 2] if is_split else [])], depth=depth,
-                       repeats=1, warmup=1, optimizer="sgd")
+                       repeats=1, warmup=1, optimizer="sgd", loss=f"models:{loss}",
+                       target=lambda samples: getattr(models, data)(0, samples)[1])
     assert all(torch.equal(tensor, before[key]) for key, tensor in model.state_dict().items()), "the model changed"
     counted = sum(layer["parameters"] for layer in measured.data["model"]["layers"])
     assert counted == sum(p.numel() for p in model.parameters() if p.requires_grad), f"{name}: {counted} parameters"
@@ -100,7 +105,7 @@ def prepare(program, folder, number, case):
     path = os.path.join(folder, f"{number}")
     if is_split:
         replicate(plan_path)
-    export(plan_path, made(name), example, path, Names(f"models:{factory}", f"models:{loss}", f"models:{data}"),
+    export(plan_path, made(name), example, path, Names(f"models:{factory}", "", f"models:{data}"),
            rate=SGD.get(name, 0.01), stagecraft=program)
     ROWS[name, number] = {"parameters": counted, "saved": ours / numbers.whole_saved,
                           "forward": sum_of(numbers, "forward"), "backward": sum_of(numbers, "backward")}

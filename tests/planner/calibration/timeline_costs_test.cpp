@@ -18,6 +18,7 @@ Profile guessed(std::int64_t samples) {
   std::vector<LayerCost> costs;
   for (int i = 0; i < 8; ++i) {
     LayerCost cost = layer_cost((1 + i % 3) * 1ms, (3 + i % 2) * 1ms);
+    if (i % 2 == 0) cost.split_overhead = 600us;
     cost.update = 300us;
     cost.output = (1 + i % 3) << 20;
     cost.parameters = cost.gradients = 8 << 20;
@@ -37,6 +38,7 @@ Profile true_of(Profile profile, const Plan& plan) {
       slower(cost.forward, 2);
       slower(cost.backward_input, 3);
       slower(cost.backward_weight, 3);
+      slower(cost.split_overhead, 3);
       slower(cost.update, 4);
     }
   }

@@ -46,6 +46,22 @@ TEST_CASE("equal stages take (microbatches + stages - 1) rounds", "[predict]") {
   CHECK(prediction.provenance == Provenance::measured);
 }
 
+TEST_CASE("a backward in two parts takes longer than one, where it is split", "[predict]") {
+  Plan plan = straight_plan(4, 2, 8);
+  LayerCost cost = layer_cost(5ms, 12ms);
+  cost.split_overhead = 2ms;
+  const auto prediction = [&] { return predict_equal(plan, cost, cluster_of({{4, {}}})); };
+  CHECK(prediction().step == (8 + 4 - 1) * 30ms);
+  CHECK(prediction().stages[1].backward == 20ms);
+  plan.schedule.name = "zb-h1";
+  const Duration split = prediction().step;
+  // The last device begins after three forwards, and has all passes of eight microbatches.
+  CHECK(split >= 3 * 10ms + 8 * 34ms);
+  CHECK(prediction().stages[1].backward == 24ms);
+  cost.split_overhead = 0ms;
+  CHECK(prediction().step == split);
+}
+
 TEST_CASE("a recomputed stage takes its forward once more", "[predict]") {
   Plan plan = straight_plan(4, 2, 8);
   for (Stage& stage : plan.stages) stage.recompute = Recompute::full;

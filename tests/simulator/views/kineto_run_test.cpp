@@ -130,6 +130,21 @@ TEST_CASE("ranges of a program's processes become the timeline of a run") {
   CHECK(median_iteration(timeline).spans.size() == 18);
 }
 
+TEST_CASE("sharded weights are summed by parts and gathered beside the passes") {
+  const auto sharded = [](int rank) {
+    std::string events = events_of(rank, 1);
+    events += range(fmt::format("reduce_scatter stage {} microbatch 1", rank), 5e12 + 810, 20) +
+              range(fmt::format("gather_parameters stage {} microbatch 1", rank), 5e12 + 840, 30);
+    return file_of({.rank = rank, .events = events});
+  };
+  const Timeline timeline = read_kineto_run({sharded(0), sharded(1)}).timeline;
+  REQUIRE(find(timeline, 0, "GS0.1") != nullptr);
+  CHECK(find(timeline, 0, "GS0.1")->lane == Lane::collective);
+  CHECK(find(timeline, 0, "GS0.1")->time() == 20us);
+  REQUIRE(find(timeline, 1, "P1.1") != nullptr);
+  CHECK(find(timeline, 1, "P1.1")->time() == 30us);
+}
+
 TEST_CASE("a message lasts until the pass that waited for it, or as long as others do") {
   const Timeline timeline = read_kineto_run(two_processes()).timeline;
   const Span* first = find(timeline, 0, "SF0.0");

@@ -52,6 +52,11 @@ def plan_of_lists(folder, model=None, depth="auto"):
     return plan
 
 
+def read_layers(folder):
+    with open(os.path.join(folder, "m.json")) as file:
+        return json.load(file)["model"]["layers"]
+
+
 def pipedream_graph(name):
     """Kinds of layers by number, without the input, and edges: views counted as what they are views of."""
     with open(os.path.join(SHARED, "data", "pipedream", name, "graph.txt")) as file:
@@ -332,6 +337,30 @@ class Refused(unittest.TestCase):
             self.refused("no module_that_is_not.py here", lambda: exported(data="module_that_is_not:data"))
             self.assertIn("was not tried with its data", exported(data="models:vectors")[0])
 
+    def test_a_profiles_loss_is_the_programs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            measured = profile(models.lists(), models.list_inputs, microbatches=[2], repeats=1, warmup=0, loss="models:class_loss",
+                               target=lambda samples: models.list_data(0, samples)[1])
+            layers = len(measured.data["model"]["layers"])
+            for cut in (1, layers - 1):  # nothing but the loss is behind the second
+                plan = plan_of_lists(folder)
+                measured.save(os.path.join(folder, "m.json"))
+                plan["stages"] = [{"layers": [0, cut], "devices": [[0]]}, {"layers": [cut, layers], "devices": [[1]]}]
+                with open(os.path.join(folder, "p.json"), "w") as file:
+                    json.dump(plan, file)
+
+                def exported(loss):
+                    export(os.path.join(folder, "p.json"), models.lists(), models.list_inputs, os.path.join(folder, "out"),
+                           Names("models:lists", loss, "models:list_data"))
+                    with open(os.path.join(folder, "out", "train.py")) as file:
+                        return file.read()
+                self.assertIn("\nLOSS = 'models:class_loss'", exported(""))
+                self.assertIn("\nLOSS = 'models:other_loss'", exported("models:other_loss"))
+                with open(os.path.join(folder, "out", "stages.py")) as file:
+                    self.assertNotIn("class_loss(", file.read())
+            plan_of_lists(folder)
+            self.refused("its profile has no loss", lambda: exported(""))
+
     def test_stages_that_no_gradient_leaves_have_a_whole_backward(self):
         with tempfile.TemporaryDirectory() as folder:
             plan = plan_of_lists(folder, depth="leaf")
@@ -378,10 +407,46 @@ class Refused(unittest.TestCase):
             self.refused("tensor-parallel", lambda: exported(stages=[stages[0], stages[1] | {"devices": [[1, 2]]}]))
             self.refused("each once", lambda: exported(stages=[stages[0]]))
             self.refused("several versions of weights", lambda: exported(weights="stash"))
-            self.refused("sharded", lambda: exported(optimizer={"kind": "sgd", "sharding": "zero1"}))
+            twice = [stage | {"devices": [[2 * place], [2 * place + 1]]} for place, stage in enumerate(stages)]
+            batch = {"global": 8, "microbatch": 4, "microbatches": 2}
+            for sharding in ("zero1", "zero2", "zero3"):
+                exported(optimizer={"kind": "sgd", "sharding": sharding}, stages=twice, batch=batch)
+                with open(os.path.join(folder, "out", "train.py")) as file:
+                    self.assertIn(f"\nSHARDING = '{sharding}'", file.read())
+            self.refused("of which stages have different numbers", lambda: exported(
+                optimizer={"kind": "sgd", "sharding": "zero3"}, stages=[twice[0], stages[1] | {"devices": [[2]]}], batch=batch,
+                replicas="round_robin"))
             self.refused("recomputes single layers", lambda: exported(
                 stages=[stages[0] | {"recompute": {"full": [[0, 1]]}}, stages[1]]))
             self.refused("is no file here", lambda: exported(model="gpt2-124m"))
+
+
+    def test_weights_that_cannot_be_sharded(self):
+        class Mixed(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b, self.c, self.d = nn.Linear(8, 8), nn.Linear(8, 8).bfloat16(), nn.Linear(8, 8), nn.Linear(8, 7)
+
+            def forward(self, x):
+                return self.d(self.c(self.b(self.a(x).bfloat16()).float()))
+
+        with tempfile.TemporaryDirectory() as folder:
+            plan = plan_of_lists(folder, Mixed())
+            self.assertEqual(len(read_layers(folder)), 6)
+
+            def exported(sharding, cuts, places, schedule):
+                stages = [{"layers": list(layers), "devices": [[2 * place], [2 * place + 1]]}
+                          for layers, place in zip(zip(cuts, cuts[1:]), places)]
+                with open(os.path.join(folder, "p.json"), "w") as file:
+                    json.dump(plan | {"stages": stages, "schedule": schedule, "optimizer": {"kind": "sgd", "sharding": sharding},
+                                      "batch": {"global": 8, "microbatch": 2, "microbatches": 4}}, file)
+                export(os.path.join(folder, "p.json"), Mixed(), models.list_inputs, os.path.join(folder, "out"),
+                       Names("models:lists", "models:class_loss", "models:list_data"))
+            v = {"name": "zb-v", "virtual_stages": 2}
+            exported("zero1", [0, 1, 3, 5, 6], [0, 1, 1, 0], v)
+            self.refused("splits backwards", lambda: exported("zero2", [0, 1, 3, 5, 6], [0, 1, 1, 0], v))
+            self.refused('stage 0 trains weights of several types ("a.weight" of torch.float32, "b.weight" of torch.bfloat16)',
+                         lambda: exported("zero1", [0, 3, 6], [0, 1], {"name": "1f1b"}))
 
 
 class Profiles(unittest.TestCase):
@@ -402,15 +467,52 @@ class Profiles(unittest.TestCase):
         self.assertTrue(all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items()))
         self.assertTrue(all(p.grad is None for p in model.parameters()))
 
-    def test_the_two_parts_of_backward_add_up_to_the_one_asked_for(self):
-        for backward in ("fused", "split"):
-            measured = profile(models.unet(), models.image_inputs, microbatches=[2], repeats=3, warmup=1, backward=backward)
-            entry, times = measured.data["entries"][0], measured.measured[2].times
-            for layer, (inputs, weights) in enumerate(zip(entry["backward_input_ns"], entry["backward_weight_ns"])):
-                parts = [times[layer].backward] if backward == "fused" else [times[layer].backward_input, times[layer].backward_weight]
-                self.assertAlmostEqual(inputs + weights, 1e9 * sum(statistics.median(part) for part in parts), delta=2)
-        with self.assertRaises(ModelError):
-            profile(models.unet(), models.image_inputs(2), backward="both")
+    def test_backward_is_measured_whole_and_in_two_parts(self):
+        measured = profile(models.unet(), models.image_inputs, microbatches=[2], depth="leaf", repeats=3, warmup=1)
+        entry = measured.data["entries"][0]
+        for layer, times in enumerate(measured.measured[2].times):
+            parts = entry["backward_input_ns"][layer] + entry["backward_weight_ns"][layer]
+            if 0 in (entry["backward_input_ns"][layer], entry["backward_weight_ns"][layer]):
+                self.assertEqual(entry["split_overhead_ns"][layer], 0)
+                continue
+            self.assertAlmostEqual(parts - entry["split_overhead_ns"][layer], 1e9 * statistics.median(times.backward), delta=3)
+            self.assertGreaterEqual(parts + 3, 1e9 * (statistics.median(times.backward_input) + statistics.median(times.backward_weight)))
+        for layer, weights in zip(measured.graph.layers, entry["backward_weight_ns"], strict=True):
+            self.assertTrue(layer.parameters or weights == 0, layer.name)
+        self.assertGreater(sum(entry["backward_input_ns"]), 0)
+        self.assertGreater(sum(entry["backward_weight_ns"]), 0)
+
+    def test_a_loss_is_the_last_layer(self):
+        for name in ("towers", "odds", "shared"):  # results are a dict, a tuple and a tensor
+            factory, inputs, loss, data = (getattr(models, word) for word in models.MODELS[name])
+            measured = profile(factory(), inputs, microbatches=[2, 4], depth="leaf", repeats=1, warmup=0, loss=loss,
+                               target=lambda samples, data=data: data(0, samples)[1])
+            last = measured.data["model"]["layers"][-1]
+            self.assertEqual(last["name"], f"loss models:{models.MODELS[name][2]}")
+            self.assertEqual(last["parameters"], 0)
+            for entry in measured.data["entries"]:
+                self.assertGreater(entry["forward_ns"][-1], 0)
+                self.assertGreater(entry["backward_input_ns"][-1], 0)
+                self.assertEqual(entry["output_bytes"][-1], 4)
+            number = len(measured.data["model"]["layers"]) - 1
+            self.assertTrue(any(edge[1] == number for edge in measured.data["model"]["edges"]))
+            numbers = measured.measured[4]
+            ours = sum(layer.saved + layer.output - layer.output_freed for layer in numbers.bytes)
+            self.assertLess(abs(ours / numbers.whole_saved - 1), 0.1, name)
+            self.assertIn("of these the loss", measured.summary())
+
+        def refused(words, **settings):
+            with self.assertRaises(ModelError) as caught:
+                profile(models.lists(), models.list_inputs(2), repeats=1, warmup=0, **settings)
+            self.assertIn(words, str(caught.exception))
+        refused("a loss is given without a target", loss=models.class_loss)
+        refused("a target is given without a loss", target=torch.zeros(2))
+        refused("models:word_loss fails with what the model returns", loss="models:word_loss", target=models.list_data(0, 2)[1] + 99)
+        refused("expected a tensor of one element", loss=lambda output, target: output, target=torch.zeros(2))
+        # A tensor as target is cut, as the example inputs are.
+        cut = profile(models.lists(), models.list_inputs(4), microbatches=[2], repeats=1, warmup=0, loss=models.class_loss,
+                      target=models.list_data(0, 4)[1])
+        self.assertEqual(len(cut.graph.loss.target), 2)
 
     def test_saved_bytes_are_those_of_the_whole_model(self):
         for name in ("unet", "towers", "lists", "dropped", "shared"):
@@ -464,6 +566,9 @@ class Commands(unittest.TestCase):
         self.assertEqual(main(["profile", "models:lists", "-o", "x", "--microbatches", "0"]), 2)
         for options in (["--repeats", "0"], ["--threads", "0"], ["--processes", "0"], ["--layers", "first", "--depth", "1"], ["--microbatches", "1,1"]):
             self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", *options]), 2, options)
+        self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", "--loss", "models:class_loss"]), 3)
+        self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", "--loss", "models:class_loss",
+                               "--data", "models:vectors"]), 3)
         for options in (["--device", "gpu"], ["--device", "cuda:99"], ["-o", "/nowhere/x"], ["--layers", "no"]):
             self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", *options]), 3, options)
         self.assertEqual(main(["profile", "models:nothing", "-o", "x"]), 3)

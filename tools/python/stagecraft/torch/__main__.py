@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Callable, Sequence
+from typing import Any, Callable, Sequence
 
 import torch
 
 from .errors import ModelError, UsageError
 from .profiling import profile
-from .program import Names, export
+from .program import Names, export, read_plan
 from .user_code import last_line, named
 
 
@@ -70,8 +70,10 @@ def parser_of() -> argparse.ArgumentParser:
     one.add_argument("--repeats", type=int, default=5, help="sweeps whose medians count (5)")
     one.add_argument("--warmup", type=int, default=2, help="sweeps before (2)")
     one.add_argument("--optimizer", choices=("adamw", "sgd"), default="adamw", help="whose update is measured (adamw)")
-    one.add_argument("--backward", choices=("fused", "split"), default="fused", help="whose time the profile has: of one pass, "
-                     "or of the two that zero-bubble schedules make of it, which takes longer (fused)")
+    one.add_argument("--loss", metavar="PACKAGE:FUNCTION", help="of the model's result and a target, which is measured as the last "
+                     "layer; none: is not (loss beside the factory, where there is data, too)")
+    one.add_argument("--data", metavar="PACKAGE:FUNCTION", help="gives inputs and target, of which the loss has the target (data "
+                     "beside the factory)")
     one.add_argument("--threads", type=int, help="CPU threads of an operation (PyTorch's default; with several "
                      "processes 1, as torchrun has it)")
     one.add_argument("--processes", type=int, default=1, help="that work at once, as when they train: on the CPU, whose "
@@ -83,7 +85,7 @@ def parser_of() -> argparse.ArgumentParser:
     two.add_argument("plan", metavar="PLAN", help="of stagecraft plan, for a profile of the model")
     add_layer_options(two)
     two.add_argument("-o", "--output", metavar="DIR", required=True, help="folder of the program")
-    two.add_argument("--loss", metavar="PACKAGE:FUNCTION", help="of the model's result and a target (loss beside the factory)")
+    two.add_argument("--loss", metavar="PACKAGE:FUNCTION", help="of the model's result and a target (the profile's, or loss beside the factory)")
     two.add_argument("--data", metavar="PACKAGE:FUNCTION", help="gives a step's inputs and target (data beside the factory)")
     two.add_argument("--optimizer", default="", metavar="PACKAGE:FUNCTION", help="makes one of parameters (the plan's kind)")
     two.add_argument("--rate", type=float, help="learning rate of the plan's kind (0.001)")
@@ -122,25 +124,52 @@ def refuse_unwritable(path: str) -> None:
         raise ModelError(f"{path}: cannot be written: {error.strerror}") from None
 
 
+def loss_and_target(arguments: argparse.Namespace, sizes: Sequence[int]) -> tuple[str | None, Callable[[int], Any] | None]:
+    """Those asked for, or beside the factory; of the latter, nothing where data cannot be had here."""
+    beside, _ = named(arguments.factory)
+    if arguments.loss == "none" or not arguments.loss and not (hasattr(beside, "loss") and (arguments.data or hasattr(beside, "data"))):
+        return None, None
+    loss = companion(arguments.factory, arguments.loss, "loss", "which compares a result with a target")
+    data = companion(arguments.factory, arguments.data, "data", "which gives inputs and the target of a loss")
+
+    def target(samples: int) -> Any:
+        made = named(data)[1](0, samples)
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise ModelError(f"{data} gave a {type(made).__name__}, expected a pair: the model's inputs and the target")
+        return made[1]
+    try:
+        target(sizes[0])
+    except Exception as error:
+        if isinstance(error, ModelError):
+            raise
+        if arguments.loss:
+            raise ModelError(f"{data}(0, {sizes[0]}) fails, which gives the loss its target: {last_line(error)}") from error
+        print(f"note: {data}(0, {sizes[0]}) fails here, so the loss is not measured: {last_line(error)}", file=sys.stderr)
+        return None, None
+    return loss, target
+
+
 def run_profile(arguments: argparse.Namespace) -> None:
     sizes = positive(arguments.microbatches)
     refuse_unwritable(arguments.output)
     inputs = companion(arguments.factory, arguments.inputs, "example_inputs", "which gives inputs for so many samples")
     if arguments.threads or arguments.processes > 1:
         torch.set_num_threads(arguments.threads or 1)
+    loss, target = loss_and_target(arguments, sizes)
     torch.manual_seed(arguments.seed)
     made = profile(make_model(arguments.factory), named(inputs)[1], microbatches=sizes,
                    depth=depth_of(arguments.depth or "auto"), layers=names_of(arguments.layers), split=names_of(arguments.split),
                    device=arguments.device, repeats=arguments.repeats, warmup=arguments.warmup,
                    optimizer=arguments.optimizer, name=arguments.name, sequence=arguments.sequence,
-                   processes=arguments.processes, backward=arguments.backward)
+                   processes=arguments.processes, loss=loss, target=target)
     made.save(arguments.output)
     print(made.summary())
 
 
 def run_export(arguments: argparse.Namespace) -> None:
     inputs = companion(arguments.factory, arguments.inputs, "example_inputs", "which gives inputs for so many samples")
-    names = Names(arguments.factory, companion(arguments.factory, arguments.loss, "loss", "which compares a result with a target"),
+    loss = arguments.loss or read_plan(arguments.plan).loss
+    names = Names(arguments.factory, companion(arguments.factory, loss, "loss", "which compares a result with a target"),
                   companion(arguments.factory, arguments.data, "data", "which gives a step's inputs and target"),
                   arguments.optimizer)
     if arguments.optimizer:

@@ -27,6 +27,7 @@ import torch
 
 from .errors import ModelError
 from .layers import trace
+from .losses import Loss, with_loss
 from .measuring import sweep_until
 from .user_code import last_line
 
@@ -38,6 +39,7 @@ class Work:
     examples: dict[int, Any]  #: inputs by microbatch
     choices: tuple[int | str, Sequence[str], Sequence[str]]  #: depth, layers, split points
     optimizer: str
+    losses: dict[int, Loss | None]
 
 
 class Companions:
@@ -168,7 +170,7 @@ def sweep(path: str) -> None:
     depth, layers, split = work.choices
     for line in iter(sys.stdin.readline, ""):
         example = work.examples[int(line)]
-        graph = trace(work.model, example, depth, layers, split)
+        graph = with_loss(trace(work.model, example, depth, layers, split), work.losses[int(line)])
 
         def ready() -> None:
             answers.write("ready\n")

@@ -104,6 +104,7 @@ class Graph:
     edges: list[tuple[int, int]]
     layer_of: dict[int, int]  #: node: layer
     ties: list[tuple[int, int, list[str]]]  #: owner, user, parameters that both use
+    loss: Any = None  #: a Loss, where the last layer is one: see losses.py
 
     @property
     def model(self) -> torch.nn.Module:

@@ -2,8 +2,8 @@
 
 A sweep runs every layer forward in order and then backward in reverse, as a training step does, so that
 caches and the allocator are in the state in which training finds them; each layer's autograd graph is its
-own, with leaves as inputs. Weights' gradients add up, as those of a step's microbatches do. Sweeps take turns: one has the fused
-backward, the next one the backward that torch.distributed.pipelining splits (stage_backward_input, stage_backward_weight).
+own, with leaves as inputs. Weights' gradients add up, as those of a step's microbatches do. Sweeps take turns: one has a
+backward in one piece, the next one the backward that torch.distributed.pipelining splits (stage_backward_input, stage_backward_weight).
 """
 
 from __future__ import annotations
@@ -190,7 +190,8 @@ def split_backward(sweeper: Sweeper, edges: list[Any], root_gradients: list[torc
     stage_backward_weight(iter(weights), [group for group in groups if group.get("grads")])
     end = clock.now()
     add_gradients(gradients, leaves)
-    return middle - start, end - again, waiting
+    # Backwards of weights are one for each group of them, in a stage as here.
+    return max(middle - start - sweeper.idle, 0.0), end - again, waiting
 
 
 def optimizer_of(graph: Graph, layer: Layer, kind: str) -> torch.optim.Optimizer | None:
@@ -295,7 +296,7 @@ def memory(sweeper: Sweeper, bytes_of: list[LayerBytes]) -> None:
 
 
 def whole(sweeper: Sweeper, example: Any, measured: Measured) -> None:
-    """The model as it is: a forward and a fused backward."""
+    """The model as it is, and its loss: a forward and a backward in one piece."""
     model, clock = sweeper.graph.model, sweeper.clock
     args, kwargs = bind(model, example)
     args = tuple(to(argument, sweeper.device) for argument in args)
@@ -305,6 +306,8 @@ def whole(sweeper: Sweeper, example: Any, measured: Measured) -> None:
     start = clock.now()
     with counting:
         result = model(*args, **kwargs)
+        if sweeper.graph.loss:
+            result = sweeper.graph.loss.function(result, sweeper.graph.loss.target)
     middle = clock.now()
     outputs = [tensor for tensor in tensors_in(result) if tensor.requires_grad]
     torch.autograd.backward(outputs, [torch.ones_like(tensor) for tensor in outputs])

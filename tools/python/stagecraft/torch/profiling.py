@@ -16,9 +16,10 @@ import torch
 from .companions import HandOver, Work, companions, measure_messages
 from .errors import ModelError
 from .layers import Graph, trace
+from .losses import Loss, with_loss
 from .measuring import LayerTimes, Measured, measure, measure_apart
 from .recording import attribute, tensors_in
-from .user_code import last_line
+from .user_code import last_line, named
 
 PRECISIONS = {torch.float64: "fp64", torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
@@ -49,8 +50,10 @@ class Profile:
                          f"saved {saved_sum(measured) / 2**20:.1f} MiB" + compared(measured))
             longer = split_sum(measured) / sums[1] - 1 if sums[1] > 0 else 0.0
             if longer > 0.05:
-                lines.append(f"  in two parts, as zero-bubble schedules have it, backward takes {longer:.0%} longer: to plan those, "
-                             "measure with --backward split")
+                lines.append(f"  in two parts, as zero-bubble schedules have it, backward takes {longer:.0%} longer")
+            if self.graph.loss:
+                last = measured.times[-1]
+                lines.append(f"  of these the loss: forward {median(last.forward) * 1e3:.2f} ms, backward {median(last.backward) * 1e3:.2f} ms")
             if measured.is_busy:
                 lines.append(f"  this machine was busy: other work had {measured.load:.1f} of its {os.cpu_count()} processors, so "
                              "times are too long and spread")
@@ -94,8 +97,8 @@ def compared(measured: Measured) -> str:
 def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], *,
             microbatches: Sequence[int] = (), depth: int | str = "auto", layers: Sequence[str] = (),
             split: Sequence[str] = (), device: str | torch.device | None = None, repeats: int = 5, warmup: int = 2,
-            optimizer: str = "adamw", backward: str = "fused", name: str = "", sequence: int = 0, processes: int = 1,
-            progress: bool | None = None) -> Profile:
+            optimizer: str = "adamw", loss: Callable[[Any, Any], torch.Tensor] | str | None = None, target: Any = None,
+            name: str = "", sequence: int = 0, processes: int = 1, progress: bool | None = None) -> Profile:
     """Measures the model's layers.
 
     `example_inputs` are the arguments of one forward: a tensor, a tuple, or a dict of named ones; or a function
@@ -106,15 +109,16 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
     one that does not fit on a GPU. Of several `processes` of one machine's CPU the others do the same meanwhile, as
     they will when they train; and a message from one to the other is measured, too.
 
-    A backward in two parts, as zero-bubble schedules have it, takes longer than the fused one: what both need is
-    computed twice. The profile's two parts add up to the one that `backward` says, "fused" or "split".
+    A `loss` of what the model returns and a `target` is the last layer; it may be named as package:function. The
+    target is given as the example inputs are.
+
+    Backward is measured in one piece and in two parts, as zero-bubble schedules have it. These take longer: what both
+    need is computed twice. The profile has the two parts, and what they take longer.
 
     Throws ModelError for a model that cannot be cut.
     """
     if optimizer not in ("adamw", "sgd"):
         raise ModelError(f'expected an optimizer of adamw or sgd, found "{optimizer}"')
-    if backward not in ("fused", "split"):
-        raise ModelError(f'expected a backward of fused or split, found "{backward}"')
     if repeats < 1 or warmup < 0:
         raise ModelError(f"expected repeats of 1 or more and a warm-up of 0 or more, found {repeats} and {warmup}")
     place = place_of(model, device)
@@ -129,8 +133,9 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
     first: Graph | None = None
     measured: dict[int, Measured] = {}
     examples = {size: inputs_of(example_inputs, size) for size in sizes}
+    losses = {size: loss_of(loss, target, size) for size in sizes}
     with contextlib.ExitStack() as stack:
-        others = stack.enter_context(companions(processes - 1, Work(model, examples, (depth, layers, split), optimizer)))
+        others = stack.enter_context(companions(processes - 1, Work(model, examples, (depth, layers, split), optimizer, losses)))
         if home.type != "meta":
             stack.callback(model.to, home)
         for size in sizes:
@@ -138,7 +143,7 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
                 model.to(place)
             example = torch.utils._pytree.tree_map_only(
                 torch.Tensor, lambda tensor: tensor.to(home if is_apart else place), examples[size])
-            graph = trace(model, example, depth, layers, split)
+            graph = with_loss(trace(model, example, depth, layers, split), on(place, losses[size]))
             if first is not None and [layer.name for layer in graph.layers] != [layer.name for layer in first.layers]:
                 raise ModelError(f"{type(model).__name__} has other layers with {size} samples than with {sizes[0]}; "
                                  "its forward must do the same for each microbatch")
@@ -164,8 +169,38 @@ def profile(model: torch.nn.Module, example_inputs: Any | Callable[[int], Any], 
         outputs = [layer.output for numbers in measured.values() for layer in numbers.bytes]
         data["hand_over"] = hand_over_data(measure_messages(round(statistics.median(outputs))))
     data |= {"model": model_data(first, name or type(model).__name__, sizes[0], sequence),
-             "entries": [entry_data(first, measured[size], size, place, sequence, backward == "split") for size in sizes]}
+             "entries": [entry_data(first, measured[size], size, place, sequence) for size in sizes]}
     return Profile(data, first, measured)
+
+
+def loss_of(loss: Callable[[Any, Any], torch.Tensor] | str | None, target: Any, size: int) -> Loss | None:
+    """With the target of so many samples."""
+    if loss is None:
+        if target is not None:
+            raise ModelError("a target is given without a loss that compares it with what the model returns")
+        return None
+    if target is None:
+        raise ModelError("a loss is given without a target; expected one for so many samples as the example inputs have, or a "
+                         "function that gives those of as many as it is asked for")
+    function = named(loss)[1] if isinstance(loss, str) else loss
+    return Loss(function, target_of(target, size), loss if isinstance(loss, str) else "")
+
+
+def target_of(target: Any, size: int) -> Any:
+    """That of so many samples; one that a function gives need not have tensors."""
+    if not callable(target) or isinstance(target, torch.Tensor):
+        return inputs_of(target, size, "a target")
+    try:
+        return target(size)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"the function of targets fails for {size} samples: {last_line(error)}") from error
+
+
+def on(place: torch.device, loss: Loss | None) -> Loss | None:
+    return loss and dataclasses.replace(loss, target=torch.utils._pytree.tree_map_only(
+        torch.Tensor, lambda tensor: tensor.to(place), loss.target))
 
 
 def refuse_processes(processes: int, model: torch.nn.Module, place: torch.device) -> None:
@@ -209,14 +244,14 @@ def device_of(model: torch.nn.Module) -> torch.device:
     return tensor.device if tensor is not None else torch.device("cpu")
 
 
-def batch_of(example: Any) -> int:
+def batch_of(example: Any, what: str = "example inputs") -> int:
     tensors = tensors_in(example)
     if not tensors or tensors[0].dim() == 0:
-        raise ModelError("expected example inputs with a tensor whose first dimension counts samples")
+        raise ModelError(f"expected {what} with a tensor whose first dimension counts samples")
     return tensors[0].shape[0]
 
 
-def inputs_of(example: Any, size: int) -> Any:
+def inputs_of(example: Any, size: int, what: str = "example inputs") -> Any:
     """The example with that many samples."""
     if callable(example) and not isinstance(example, torch.Tensor):
         try:
@@ -227,7 +262,7 @@ def inputs_of(example: Any, size: int) -> Any:
         if found != size:
             raise ModelError(f"the function of example inputs gave {found} samples, asked for {size}")
         return made
-    batch = batch_of(example)
+    batch = batch_of(example, what)
 
     def sized(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dim() == 0 or tensor.shape[0] != batch:
@@ -281,10 +316,7 @@ def nanoseconds(times: Sequence[float]) -> int:
     return round(median(times) * 1e9)
 
 
-def entry_data(graph: Graph, measured: Measured, size: int, device: torch.device, sequence: int,
-               is_split: bool) -> dict[str, Any]:
-    """The two parts of backward as they are, or, where schedules do not split it, as shares of the fused one in their own
-    ratio."""
+def entry_data(graph: Graph, measured: Measured, size: int, device: torch.device, sequence: int) -> dict[str, Any]:
     entry: dict[str, Any] = {"device": "cpu" if device.type == "cpu" else device_kind(device), "microbatch": size}
     if sequence:
         entry["sequence"] = sequence
@@ -294,13 +326,13 @@ def entry_data(graph: Graph, measured: Measured, size: int, device: torch.device
     def add(column: str, number: Any) -> None:
         columns.setdefault(column, []).append(number)
     for times, numbers in zip(measured.times, measured.bytes):
-        ratio = split_ratio(times)
-        inputs = times.backward_input if is_split else [seconds * ratio for seconds in times.backward]
-        weights = times.backward_weight if is_split else [seconds * (1 - ratio) for seconds in times.backward]
+        inputs, weights = parts_of_backward(times)
         passes = {"forward": times.forward, "backward_input": inputs, "backward_weight": weights,
                   "update": times.update}
         for column, seconds in passes.items():
             add(f"{column}_ns", nanoseconds(seconds))
+        whole = nanoseconds(times.backward) if is_split(times) else nanoseconds(inputs) + nanoseconds(weights)
+        add("split_overhead_ns", max(nanoseconds(inputs) + nanoseconds(weights) - whole, 0))
         for field in dataclasses.fields(numbers):
             add(f"{field.name}_bytes", getattr(numbers, field.name))
         both = [forward + back for forward, back in zip(times.forward, times.backward)]
@@ -312,10 +344,18 @@ def entry_data(graph: Graph, measured: Measured, size: int, device: torch.device
     return entry | columns
 
 
-def split_ratio(times: LayerTimes) -> float:
-    """The part of the input's gradient in the backward."""
-    first, second = median(times.backward_input), median(times.backward_weight)
-    return first / (first + second) if first + second > 0 else 1.0
+def is_split(times: LayerTimes) -> bool:
+    return median(times.backward_input) > 0 and median(times.backward_weight) > 0
+
+
+def parts_of_backward(times: LayerTimes) -> tuple[list[float], list[float]]:
+    """Times of the two parts, which do not take less than the whole: where chance has it so, they are that much longer. Of a
+    layer with one part only, both kinds of sweep have measured the same."""
+    if not is_split(times):
+        inputs, weights = times.backward_input, times.backward_weight
+        return (inputs, weights + times.backward) if median(weights) > 0 else (inputs + times.backward, weights)
+    longer = max(median(times.backward) / (median(times.backward_input) + median(times.backward_weight)), 1.0)
+    return [seconds * longer for seconds in times.backward_input], [seconds * longer for seconds in times.backward_weight]
 
 
 def tenth(times: Sequence[float], share: float) -> float:

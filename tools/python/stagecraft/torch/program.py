@@ -19,6 +19,7 @@ import torch
 
 from .errors import ModelError
 from .layers import Graph, trace
+from .losses import loss_named
 from .profiling import inputs_of
 from .trying import data_like, refuse_other_ways, try_stages
 from .recording import (Attr, Build, Constant, Name, Node, Recording, Ref, attribute, function_name, identifier)
@@ -41,6 +42,8 @@ class Plan:
     virtual: int
     is_uniform: bool  #: whole pipelines side by side; otherwise stages differ in replicas, which take turns
     is_split: bool  #: a replica has its part of each microbatch; otherwise whole ones, in turn
+    loss: str = ""  #: package:function of the profile's last layer, where that is one
+    sharding: str = "none"  #: over replicas
 
     @property
     def stages(self) -> int:
@@ -73,10 +76,29 @@ def read_plan(path: str) -> Plan:
     if data.get("weights", "flush") != "flush":
         raise ModelError(f'{path}: the schedule keeps several versions of weights ("weights": "{data["weights"]}"), '
                          "which torch.distributed.pipelining does not; plan with a synchronous schedule such as 1f1b")
-    optimizer = data.get("optimizer", {})
-    if optimizer.get("sharding", "none") != "none":
-        raise ModelError(f"{path}: the optimizer is sharded over replicas; plan with --sharding none")
-    return with_ranks(path, data, layers, [[order[layer] for layer in range(*stage["layers"])] for stage in stages])
+    plan = with_ranks(path, data, layers, [[order[layer] for layer in range(*stage["layers"])] for stage in stages])
+    refuse_shards(plan)
+    return without_loss(plan)
+
+
+def without_loss(plan: Plan) -> Plan:
+    """A profile's loss is no part of the model: the last stage's process has it."""
+    loss = loss_named(plan.layers[-1])
+    if not loss:
+        return plan
+    last = len(plan.layers) - 1
+    stages = [[layer for layer in layers if layer != last] for layers in plan.layers_of_stage]
+    return dataclasses.replace(plan, layers=plan.layers[:-1], layers_of_stage=stages, loss=loss)
+
+
+def refuse_shards(plan: Plan) -> None:
+    """Of an optimizer that is sharded over replicas, what FullyShardedDataParallel cannot do."""
+    if plan.sharding == "none":
+        return
+    if not plan.is_uniform:
+        raise ModelError(f"{plan.path}: weights are sharded over replicas, of which stages have different numbers, or not all "
+                         "the same number of microbatches; each shard needs all replicas at once: plan with --dp N, or "
+                         "--sharding none")
 
 
 def with_ranks(path: str, data: dict[str, Any], layers: list[str], stages: list[list[int]]) -> Plan:
@@ -98,10 +120,12 @@ def with_ranks(path: str, data: dict[str, Any], layers: list[str], stages: list[
                          f"replicas; plan with --microbatch {replicas * -(-batch['microbatch'] // replicas)}")
     is_uniform = are_pipelines and (is_split or batch["microbatches"] % replicas == 0)
     schedule = data.get("schedule", {"name": "1f1b"})
+    sharding = data.get("optimizer", {}).get("sharding", "none")
     share = replicas if is_split else 1
     turns = replicas if is_uniform and not is_split else 1
     return Plan(path, data, layers, stages, ranks, batch["microbatch"] // share, batch["microbatches"] // turns,
-                schedule["name"], schedule.get("virtual_stages", 1), is_uniform, is_split)
+                schedule["name"], schedule.get("virtual_stages", 1), is_uniform, is_split,
+                sharding=sharding if any(len(stage) > 1 for stage in ranks) else "none")
 
 
 def read_json(path: str) -> Any:
@@ -344,7 +368,7 @@ def stage_class(plan: Plan, graph: Graph, number: int, code: StageCode, writer: 
     recording = graph.recording
     nodes = [recording.nodes[node] for node in code.nodes]
     layers = plan.layers_of_stage[number]
-    names = [graph.layers[layer].name for layer in layers]
+    names = [graph.layers[layer].name for layer in layers] or [f"nothing before {plan.loss}"]
     modules = list(dict.fromkeys(node.target for node in nodes if node.kind == "layer"))
     attributes = list(dict.fromkeys(path for node in nodes for path in node.attributes))
     lines = [f"class Stage{number}(nn.Module):",
@@ -569,7 +593,7 @@ def shared_weights(codes: list[StageCode]) -> list[tuple[str, list[int]]]:
 
 @dataclasses.dataclass
 class Names:
-    """The user's own functions, as package:function."""
+    """The user's own functions, as package:function. Without a loss it is the one that the profile has."""
     factory: str
     loss: str
     data: str
@@ -582,12 +606,15 @@ def export(plan_path: str, model: torch.nn.Module, example_inputs: Any, folder: 
     """Writes the plan as a program into the folder, and tries its stages: with the example, and with a microbatch of
     the first step's data. Gives notes on what could not be tried. Throws ModelError for what cannot be a program."""
     plan = read_plan(plan_path)
+    names = with_plans_loss(names, plan)
     model = model.to("cpu")
     example = inputs_of(example_inputs, plan.microbatch)
     graph = find_graph(plan, model, example, depth, layers, split)
     codes = stages_of(plan, graph)
+    refuse_mixed_shards(plan, graph, codes)
     os.makedirs(folder, exist_ok=True)
     schedule = schedule_of(plan, folder, stagecraft)
+    refuse_split_shards(plan, folder, schedule)
     write(os.path.join(folder, "stages.py"), stages_file(plan, graph, codes))
     others, notes = data_like(names.data, plan.data["batch"]["global"], plan.microbatch, graph.recording, example)
     if others:
@@ -600,6 +627,40 @@ def export(plan_path: str, model: torch.nn.Module, example_inputs: Any, folder: 
     head, tail = template[:template.index(start)], template[template.index(end) + len(end):]
     write(os.path.join(folder, "train.py"), head + settings + tail)
     return notes
+
+
+def with_plans_loss(names: Names, plan: Plan) -> Names:
+    if not names.loss and not plan.loss:
+        raise ModelError(f"{plan.path}: its profile has no loss; name the one to train with")
+    return dataclasses.replace(names, loss=names.loss or plan.loss)
+
+
+def refuse_split_shards(plan: Plan, folder: str, schedule: str) -> None:
+    """fully_shard sums gradients by hooks of a whole backward."""
+    if plan.sharding in ("none", "zero1"):
+        return
+    splits = schedule in ("ZBVZeroBubble", "InterleavedZeroBubble", "DualPipeV")
+    if schedule.endswith(".csv"):
+        with open(os.path.join(folder, schedule)) as file:
+            splits = re.search(r"\d[IW]\d", file.read()) is not None
+    if splits:
+        raise ModelError(f"{plan.path}: {plan.schedule} splits backwards, and torch computes weight gradients by themselves past "
+                         f"the hooks by which fully_shard sums those of each microbatch, as {plan.sharding} does; plan with "
+                         "--sharding zero1, or with a schedule such as 1f1b or interleaved")
+
+
+def refuse_mixed_shards(plan: Plan, graph: Graph, codes: list[StageCode]) -> None:
+    """fully_shard gathers weights as elements of one type."""
+    for number, code in enumerate(codes if plan.sharding != "none" else []):
+        types: dict[torch.dtype, str] = {}
+        for path in code.parameters:
+            weight = attribute(graph.model, path)
+            if weight.requires_grad:
+                types.setdefault(weight.dtype, path)
+        if len(types) > 1:
+            (one, first), (other, second) = list(types.items())[:2]
+            raise ModelError(f'stage {number} trains weights of several types ("{first}" of {one}, "{second}" of {other}), and '
+                             "fully_shard wants one; plan with --sharding none")
 
 
 def settings_of(plan: Plan, graph: Graph, codes: list[StageCode], names: Names, schedule: str, seed: int, rate: float,
@@ -620,6 +681,8 @@ def settings_of(plan: Plan, graph: Graph, codes: list[StageCode], names: Names, 
             "SCHEDULE": (schedule, "class of torch.distributed.pipelining, or a file with an order"),
             "RANKS": (plan.ranks, "of each stage, the process of each replica"),
             "RECOMPUTE": (recompute, "whether a stage's forward runs again before its backward"),
+            "SHARDING": (plan.sharding, "of weights over replicas: none; zero1, of optimizer states; zero2, of gradients, too; "
+                         "zero3, of weights, too"),
             "SHARED": (shared_weights(codes), "weights of several stages: their gradients are summed"),
             "WHOLE": (whole, "whether a stage's backward is not split, since torch cannot: a weight is used twice "
                       "there, or no gradient leaves it"),

@@ -25,11 +25,14 @@ from typing import Any, ContextManager, Iterator, Sequence
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining._backward import stage_backward, stage_backward_input, stage_backward_weight
 from torch.distributed.pipelining.microbatch import TensorChunkSpec, _Replicate
 from torch.distributed.pipelining.schedules import (PipelineScheduleSingle, _PipelineScheduleRuntime,
                                                     get_schedule_class)
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.getcwd(), HERE]
@@ -37,6 +40,7 @@ stage_modules = importlib.import_module("stages")
 
 # <settings>
 FACTORY = LOSS = DATA = OPTIMIZER = SCHEDULE = PREDICTED = ""
+SHARDING = "none"
 RATE, SEED, BATCH, MICROBATCH, MICROBATCHES, TURNS, SPLIT = 0.0, 1, 1, 1, 1, False, False
 RANKS: list[list[int]] = [[0]]
 RECOMPUTE, WHOLE = [False], [False]
@@ -63,18 +67,63 @@ def plain(tensor: Tensor) -> Tensor:
     return tensor.resolve_conj().resolve_neg().contiguous()
 
 
-class Module(nn.Module):
-    """A stage's module: takes its own of the model's inputs, and runs its forward again where the plan says so."""
+class Again(nn.Module):
+    """Runs a stage's forward again before its backward, where the plan says so."""
 
     def __init__(self, number: int, stage: Any) -> None:
         super().__init__()
         self.stage, self.recomputes = stage, RECOMPUTE[number]
 
     def forward(self, *taken: Tensor, **inputs: Tensor) -> Any:
-        mine = {name: inputs[name] for name in self.stage.inputs}
         if self.recomputes:
-            return torch.utils.checkpoint.checkpoint(lambda *tensors: self.stage(*tensors, **mine), *taken, use_reentrant=False)
-        return self.stage(*taken, **mine)
+            return torch.utils.checkpoint.checkpoint(lambda *tensors: self.stage(*tensors, **inputs), *taken, use_reentrant=False)
+        return self.stage(*taken, **inputs)
+
+
+class Module(nn.Module):
+    """A stage's module: takes its own of the model's inputs."""
+
+    def __init__(self, number: int, stage: Any) -> None:
+        super().__init__()
+        self.again = Again(number, stage)
+
+    @property
+    def stage(self) -> Any:
+        return self.again.stage
+
+    def forward(self, *taken: Tensor, **inputs: Tensor) -> Any:
+        return self.again(*taken, **{name: inputs[name] for name in self.stage.inputs})
+
+    def shard(self, group: Group, device: torch.device, shared: set[nn.Parameter]) -> None:
+        """Each replica holds a part of each weight, but of those that other stages share, and gathers the others' for its
+        passes: a layer at a time, so that `zero3` has no more of them at once. With `zero1` gradients are torch's pipeline's
+        to sum, after the last backward; otherwise each backward does."""
+        mesh = DeviceMesh.from_group(group, device.type)
+        settings: dict[str, Any] = {"mesh": mesh, "reshard_after_forward": SHARDING == "zero3", "ignored_params": shared}
+        holders: dict[nn.Parameter, int] = {}
+        for _, weight in self.stage.named_parameters(remove_duplicate=False):
+            holders[weight] = holders.get(weight, 0) + 1
+        for layer in self.stage.children():
+            weights = [weight for weight in layer.parameters() if weight not in shared]
+            if weights and all(holders[weight] == 1 for weight in weights):
+                fully_shard(layer, **settings)
+        root = fully_shard(self if SHARDING == "zero1" else self.again, **settings)
+        if SHARDING != "zero3":
+            root.set_reshard_after_backward(False)
+        for module in self.shards():  # losses are means over replicas already
+            module.set_gradient_divide_factor(1.0)
+            module.set_force_sum_reduction_for_comms(True)
+
+    def shards(self) -> list[FSDPModule]:
+        return [module for module in self.modules() if isinstance(module, FSDPModule)]
+
+    def gather(self) -> None:
+        for module in self.shards():
+            module.unshard()
+
+    def scatter(self) -> None:
+        for module in self.shards():
+            module.reshard()
 
 
 class Stage(PipelineStage):
@@ -113,6 +162,16 @@ class Stage(PipelineStage):
         with self.recording("backward_weight", microbatch):
             super().backward_weight_one_chunk(microbatch, last_backward=last_backward)
 
+    # Sums over replicas of a sharded stage's gradients, as torch's schedules call for them.
+
+    def start_gradient_reduction(self) -> None:
+        with self.recording("reduce_scatter", MICROBATCHES - 1):
+            super().start_gradient_reduction()
+            super().wait_for_gradient_reduction(1)
+
+    def wait_for_gradient_reduction(self, grad_scale_factor: int) -> None:
+        pass
+
     def get_fwd_send_ops(self, microbatch: int) -> list[dist.P2POp]:
         operations = super().get_fwd_send_ops(microbatch)
         if self.recorder and operations:
@@ -141,7 +200,7 @@ class Turns:
                        for stage, letter, microbatch in re.findall(r"(\d+)([FBIW])(\d+)", row)]
         self.trainer, self.seed = trainer, 0
         self.recorder: Recorder | None = None
-        self.modules = {number: Module(number, module) for number, module in zip(trainer.numbers, trainer.modules)}
+        self.modules = dict(zip(trainer.numbers, trainer.bodies))
 
     def place(self, stage: int, microbatch: int) -> int:
         """The process that works for the stage."""
@@ -416,8 +475,13 @@ class Trainer:
         del model
         seen: set[int] = set()
         self.optimizers: list[torch.optim.Optimizer | None] = []
-        for module, paths in zip(self.modules, self.paths):
-            module.to(self.device)
+        shared = {path for path, _ in SHARED}
+        self.bodies = [Module(number, module.to(self.device)) for number, module in zip(self.numbers, self.modules)]
+        for number, body, paths in zip(self.numbers, self.bodies, self.paths):
+            if SHARDING != "none":
+                body.shard(self.replica_groups[tuple(RANKS[number])], self.device,
+                           {weight for name, weight in body.stage.named_parameters() if paths[name] in shared})
+        for module in self.modules:
             trained = [tensor for tensor in module.parameters() if tensor.requires_grad and id(tensor) not in seen]
             seen.update(id(tensor) for tensor in trained)
             self.optimizers.append(make_optimizer(trained) if trained else None)
@@ -427,8 +491,8 @@ class Trainer:
     def make_stages(self) -> None:
         pipelines = [list(dict.fromkeys(ranks[r] for ranks in RANKS)) for r in range(REPLICAS)]
         groups = [dist.new_group(pipeline) for pipeline in pipelines]
-        self.stages = [Stage(number, Module(number, module), self.device, groups[self.replica], self.replica)
-                       for number, module in zip(self.numbers, self.modules)]
+        self.stages = [Stage(number, body, self.device, groups[self.replica], self.replica)
+                       for number, body in zip(self.numbers, self.bodies)]
         self.schedule = self.make_schedule()
 
     def make_schedule(self) -> Any:
@@ -437,6 +501,7 @@ class Trainer:
             "n_microbatches": MICROBATCHES, "loss_fn": self.loss, "scale_grads": False,
             "kwargs_chunk_spec": {name: along_samples if BATCHED[name] else _Replicate for name in self.inputs()}}
         if SCHEDULE.endswith(".csv"):
+            settings["max_active_stages"] = len(self.stages)  # whose weights are whole, where they are sharded
             schedule = _PipelineScheduleRuntime(self.stages, **settings)  # type: ignore[no-untyped-call]
             schedule._load_csv(os.path.join(HERE, SCHEDULE))
             return schedule
@@ -495,10 +560,13 @@ class Trainer:
         """Sums over replicas, and over the stages that share a weight; `loss` makes them means over microbatches."""
         shared = {path for path, _ in SHARED}
         for number, paths in zip(self.numbers, self.paths):
-            if len(RANKS[number]) > 1:
+            if len(RANKS[number]) > 1 and SHARDING == "none":
                 with self.recording("reduce_gradient", number):
                     mine = [path for path in dict.fromkeys(paths.values()) if path in self.weights and path not in shared]
                     all_reduce([self.weights[path] for path in mine], self.replica_groups[tuple(RANKS[number])])
+        for number, body in zip(self.numbers, self.bodies if SHARDING in ("zero2", "zero3") else []):
+            with self.recording("reduce_scatter", number):
+                body.scatter()  # each backward has summed its gradients
         holders = sorted({stage for _, (owner, *users) in SHARED for user in users if RANKS[user] != RANKS[owner]
                           for stage in (owner, user)} & set(self.numbers))
         with contextlib.ExitStack() as stack:
@@ -514,6 +582,10 @@ class Trainer:
                 if optimizer is not None:
                     optimizer.step()
                     optimizer.zero_grad(set_to_none=True)
+        for number, body in zip(self.numbers, self.bodies if SHARDING != "none" else []):
+            with self.recording("gather_parameters", number):
+                if SHARDING != "zero3":  # whose passes do it
+                    body.gather()
 
     def recording(self, op: str, number: int) -> Context:
         return self.recorder.span(op, number, MICROBATCHES - 1) if self.recorder else contextlib.nullcontext()
@@ -529,16 +601,17 @@ class Trainer:
 
     def state(self, place: int) -> dict[str, Tensor]:
         module, paths = self.modules[place], self.paths[place]
+        self.bodies[place].scatter()
         return {paths[name]: tensor for name, tensor in module.state_dict().items() if name in paths}
 
     def save(self, folder: str, step: int) -> None:
         """A file per stage, of the first replica; complete when the file `step` names it."""
         os.makedirs(folder, exist_ok=True)
         for place, number in enumerate(self.numbers):
+            optimizer = self.optimizers[place]
+            state = complete({"weights": self.state(place), "optimizer": optimizer and optimizer.state_dict()})
             if RANKS[number][0] == self.rank:
-                optimizer = self.optimizers[place]
-                torch.save({"weights": self.state(place), "optimizer": optimizer and optimizer.state_dict()},
-                           os.path.join(folder, f"step{step}-stage{number}.pt"))
+                torch.save(state, os.path.join(folder, f"step{step}-stage{number}.pt"))
         dist.barrier()
         if self.rank == 0:
             write_whole(os.path.join(folder, "step"), f"{step}\n")
@@ -553,9 +626,13 @@ class Trainer:
             own = self.state(place)
             with torch.no_grad():
                 for path, tensor in found["weights"].items():
-                    own[path].copy_(tensor)
+                    own[path].copy_(part_of(tensor, own[path]))
             optimizer = self.optimizers[place]
             if optimizer is not None:
+                weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+                found["optimizer"]["state"] = {
+                    which: {name: part_of(tensor, weights[which]) for name, tensor in state.items()}
+                    for which, state in found["optimizer"]["state"].items()}
                 optimizer.load_state_dict(found["optimizer"])
         return step + 1
 
@@ -563,8 +640,9 @@ class Trainer:
         """All of the model, with its own names, for load_state_dict."""
         mine = {}
         for place, number in enumerate(self.numbers):
+            state = complete(self.state(place))
             if RANKS[number][0] == self.rank:
-                mine.update({name: tensor.cpu() for name, tensor in self.state(place).items()})
+                mine.update({name: tensor.cpu() for name, tensor in state.items()})
         parts = gathered(mine)
         if self.rank == 0:
             torch.manual_seed(SEED)
@@ -578,6 +656,18 @@ class Trainer:
                 if value is not None:
                     known.update(dict.fromkeys(names, value))
             torch.save({name: known.get(name, tensor) for name, tensor in whole.items()}, path)
+
+
+def complete(tree: Any) -> Any:
+    """With all of tensors that are sharded; all replicas call this together."""
+    return torch.utils._pytree.tree_map_only(DTensor, lambda tensor: tensor.full_tensor(), tree)
+
+
+def part_of(tensor: Any, like: Tensor) -> Any:
+    """Of a whole tensor, what this process has of one that is sharded."""
+    if not isinstance(like, DTensor) or not isinstance(tensor, Tensor) or tensor.shape != like.shape:
+        return tensor
+    return distribute_tensor(tensor, like.device_mesh, like.placements)
 
 
 def make_optimizer(weights: list[Tensor]) -> torch.optim.Optimizer:
@@ -640,7 +730,7 @@ def trace_of(records: list[Any], busy: str) -> dict[str, Any]:
     events, messages = [], []
     for rank, (spans, posts) in enumerate(records):
         for iteration, op, stage, microbatch, start, end in spans:
-            lane = 3 if op.startswith("reduce") else 0
+            lane = 3 if op.startswith(("reduce", "gather")) else 0
             events.append(event(rank, lane, op, stage, index(rank, microbatch, op), iteration, start, end))
         for iteration, op, stage, microbatch, posted in posts:
             other = stage + 1 if op == "send_activation" else stage - 1
@@ -690,13 +780,13 @@ def index(rank: int, microbatch: int, op: str) -> int:
     """A replica's microbatch, counted over all of the step; of what a step does once, the last."""
     if SPLIT:
         return microbatch
-    if op in ("update", "reduce_tied", "reduce_gradient"):
+    if op in ("update", "reduce_tied", "reduce_gradient", "reduce_scatter", "gather_parameters"):
         return ALL_MICROBATCHES - 1
     return microbatch * REPLICAS + replica_of(rank)
 
 
 LETTERS = {"forward": "F", "backward": "B", "backward_input": "I", "backward_weight": "W", "update": "U",
-           "reduce_gradient": "G", "reduce_tied": "T", "send_activation": "SF", "receive_activation": "RF",
+           "reduce_gradient": "G", "reduce_scatter": "GS", "reduce_tied": "T", "gather_parameters": "P", "send_activation": "SF", "receive_activation": "RF",
            "send_gradient": "SB", "receive_gradient": "RB"}
 
 

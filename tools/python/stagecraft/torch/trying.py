@@ -14,6 +14,7 @@ from torch.distributed.pipelining._backward import stage_backward_input, stage_b
 
 from .errors import ModelError
 from .layers import Graph
+from .losses import tried
 from .recording import (Node, Recording, bind, function_name, input_names, record, tensors_in, unchanged)
 from .user_code import last_line, named
 
@@ -191,16 +192,7 @@ def refuse_loss(written: Any, stages: Sequence[torch.nn.Module], graph: Graph, e
     """It must take what the last stage gives."""
     _, function = named(words)
     with unchanged(graph.model):
-        found = run_stages(stages, graph, example.inputs)
-        try:
-            value = function(written.result(*found), example.target)
-        except Exception as error:
-            raise ModelError(f"{words} fails with what the model returns and a microbatch of the target: "
-                             f"{last_line(error)}") from error
-    if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
-        what = f"a tensor of shape {tuple(value.shape)}" + (" without gradient" if value.numel() == 1 else "") \
-            if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
-        raise ModelError(f"{words} gave {what}, expected a tensor of one element with a gradient: a mean over samples")
+        tried(words, function, written.result(*run_stages(stages, graph, example.inputs)), example.target)
 
 
 def whole_backwards(graph: Graph, stages: Sequence[torch.nn.Module], example: Any) -> list[bool]:
