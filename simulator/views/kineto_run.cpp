@@ -36,8 +36,8 @@ constexpr int most_stages = 10'000'000;
 
 constexpr std::array recorded_ops{Op::forward,         Op::backward,          Op::backward_input,
                                   Op::backward_weight, Op::reduce_gradient,   Op::reduce_tied,
-                                  Op::reduce_scatter,  Op::gather_parameters, Op::update,
-                                  Op::send_activation, Op::send_gradient};
+                                  Op::reduce_scatter,  Op::gather_parameters, Op::recompute,
+                                  Op::update,          Op::send_activation,   Op::send_gradient};
 
 /// What a range's name says.
 struct RecordedName {
@@ -122,6 +122,18 @@ std::vector<KinetoSpan> steps_of(const KinetoEvents& events, const std::string& 
   return steps;
 }
 
+/// A forward that runs again does so within its backward, which is what comes after it here.
+void begin_backwards_after_recomputes(std::vector<KinetoSpan>& passes) {
+  for (std::size_t i = 1; i < passes.size(); ++i) {
+    KinetoSpan &around = passes[i - 1], &again = passes[i];
+    if (read_recorded_name(again.name)->instruction.op != Op::recompute) continue;
+    if (around.end() < again.end()) continue;
+    around.length = around.end() - again.end();
+    around.start = again.end();
+    std::swap(around, again);
+  }
+}
+
 /// When the kernels ran that were launched within each range, which is at most one: passes of a
 /// process take turns.
 void set_times_of_kernels(const KinetoEvents& events, std::vector<KinetoSpan>& passes) {
@@ -175,6 +187,7 @@ RecordedProcess read_process(const KinetoRunFile& file) {
       (name->peer ? messages : passes).push_back(range);
   }
   std::ranges::stable_sort(passes, {}, &KinetoSpan::start);
+  begin_backwards_after_recomputes(passes);
   std::vector<int> iterations;
   for (const KinetoSpan& pass : passes) iterations.push_back(step_at(steps, pass, file.path));
   set_times_of_kernels(events, passes);
@@ -345,7 +358,8 @@ class RecordedMessages {
 
   std::optional<Duration> start_of_receiver(const RecordedMessage& it) const {
     constexpr std::array forwards{Op::forward};
-    constexpr std::array backwards{Op::backward, Op::backward_input, Op::backward_weight};
+    constexpr std::array backwards{Op::recompute, Op::backward, Op::backward_input,
+                                   Op::backward_weight};
     const auto first_of = [&](const auto& ops) -> std::optional<Duration> {
       for (const Op op : ops) {
         const auto found =

@@ -55,6 +55,8 @@ CASES = [
       for name, depth in (("undropped", "leaf"), ("shared", "leaf"), ("lists", "leaf"), ("unet", "leaf"), ("gpt2", "auto"))
       for sharding, schedules in (("zero1", ("1f1b", "gpipe", "interleaved", "zb-v")), ("zero2", ("1f1b", "interleaved")),
                                   ("zero3", ("1f1b", "interleaved"))) for schedule in schedules],
+    ("shared", 4, "leaf", ["--schedule", "1f1b", "--pp", "2", "--dp", "2", "--sharding", "zero3", "--recompute", "full"]),
+    ("unet", 2, "leaf", ["--schedule", "zb-h1", "--straight", "--recompute", "full"]),
     ("dropped", 2, "auto", ["--schedule", "1f1b", "--straight"]),
     ("vit", 4, "auto", ["--schedule", "1f1b", "--straight"]),
     ("gpt2-masked", 2, "auto", ["--schedule", "interleaved", "--straight"]),

@@ -145,6 +145,21 @@ TEST_CASE("sharded weights are summed by parts and gathered beside the passes") 
   CHECK(find(timeline, 1, "P1.1")->time() == 30us);
 }
 
+TEST_CASE("a forward that runs again within a backward comes before it") {
+  std::string events = events_of(0, 1);
+  events += range("recompute stage 0 microbatch 0", 5e12 + 352, 90) +
+            range("recompute stage 0 microbatch 1", 5e12 + 602, 90);
+  const Timeline timeline = read_kineto_run({file_of({.rank = 0, .events = events}),
+                                             file_of({.rank = 1, .events = events_of(1, 1)})})
+                                .timeline;
+  REQUIRE(find(timeline, 0, "R0.0") != nullptr);
+  CHECK(find(timeline, 0, "R0.0")->start == 352us);
+  CHECK(find(timeline, 0, "R0.0")->time() == 90us);
+  CHECK(find(timeline, 0, "B0.0")->start == 442us);
+  CHECK(find(timeline, 0, "B0.0")->end == 500us);
+  CHECK(find(timeline, 0, "RB0.0")->end == 352us);  // what the stage waited for
+}
+
 TEST_CASE("a message lasts until the pass that waited for it, or as long as others do") {
   const Timeline timeline = read_kineto_run(two_processes()).timeline;
   const Span* first = find(timeline, 0, "SF0.0");

@@ -73,11 +73,16 @@ class Again(nn.Module):
     def __init__(self, number: int, stage: Any) -> None:
         super().__init__()
         self.stage, self.recomputes = stage, RECOMPUTE[number]
+        self.recorder: Recorder | None = None
 
     def forward(self, *taken: Tensor, **inputs: Tensor) -> Any:
         if self.recomputes:
-            return torch.utils.checkpoint.checkpoint(lambda *tensors: self.stage(*tensors, **inputs), *taken, use_reentrant=False)
+            return torch.utils.checkpoint.checkpoint(lambda *tensors: self.run(*tensors, **inputs), *taken, use_reentrant=False)
         return self.stage(*taken, **inputs)
+
+    def run(self, *taken: Tensor, **inputs: Tensor) -> Any:
+        with self.recorder.again() if self.recorder else contextlib.nullcontext():
+            return self.stage(*taken, **inputs)
 
 
 class Module(nn.Module):
@@ -335,6 +340,7 @@ class Recorder:
         self.iteration = 0
         self.spans: list[tuple[int, str, int, int, int, int]] = []  # iteration, pass, stage, microbatch, start, end
         self.posted: list[tuple[int, str, int, int, int]] = []
+        self.backward: tuple[int, int] | None = None  # stage and microbatch, while one is computed
         self.offset = clock_offset()
         self.began, self.worked = time.monotonic(), (machine_seconds(), own_seconds())
 
@@ -357,9 +363,24 @@ class Recorder:
     def span(self, op: str, stage: int, microbatch: int) -> Iterator[None]:
         number = index(self.rank, microbatch, op)
         start = self.now()
-        with torch.profiler.record_function(f"{op} stage {stage} microbatch {number}"):
+        if op.startswith("backward"):
+            self.backward = (stage, microbatch)
+        try:
+            with torch.profiler.record_function(f"{op} stage {stage} microbatch {number}"):
+                yield
+        finally:  # torch leaves a forward that runs again as soon as it has what it needs, by an exception
+            end = self.now()
+            if op.startswith("backward"):
+                self.backward = None
+                start = max([start, *[after for _, within, _, _, begin, after in self.spans[-1:]
+                                      if within == "recompute" and begin >= start]])
+            self.spans.append((self.iteration, op, stage, microbatch, start, end))
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """A stage's forward: within its backward, the one that comes before it."""
+        with self.span("recompute", *self.backward) if self.backward else contextlib.nullcontext():
             yield
-        self.spans.append((self.iteration, op, stage, microbatch, start, self.now()))
 
     def posts(self, op: str, stage: int, microbatch: int) -> None:
         self.posted.append((self.iteration, op, stage, microbatch, self.now()))
@@ -592,6 +613,8 @@ class Trainer:
 
     def record(self, recorder: Recorder) -> None:
         self.recorder = recorder
+        for body in self.bodies:
+            body.again.recorder = recorder
         if self.turns:
             self.turns.recorder = recorder
         for stage in self.stages:
@@ -736,8 +759,8 @@ def trace_of(records: list[Any], busy: str) -> dict[str, Any]:
             other = stage + 1 if op == "send_activation" else stage - 1
             peer = peer_of(rank, op, stage, microbatch)
             needed = next(begins[key] for key in
-                          [(iteration, name, other, microbatch, peer) for name in
-                           (("forward",) if op == "send_activation" else ("backward", "backward_input", "backward_weight"))]
+                          [(iteration, name, other, microbatch, peer) for name in (("forward",) if op == "send_activation" else
+                           ("recompute", "backward", "backward_input", "backward_weight"))]
                           if key in begins)
             free = max([end for _, _, _, _, _, end in records[peer][0] if end <= needed], default=0)
             messages.append((iteration, op, stage, other, microbatch, rank, peer, posted, needed, free <= posted))
@@ -785,9 +808,9 @@ def index(rank: int, microbatch: int, op: str) -> int:
     return microbatch * REPLICAS + replica_of(rank)
 
 
-LETTERS = {"forward": "F", "backward": "B", "backward_input": "I", "backward_weight": "W", "update": "U",
-           "reduce_gradient": "G", "reduce_scatter": "GS", "reduce_tied": "T", "gather_parameters": "P", "send_activation": "SF", "receive_activation": "RF",
-           "send_gradient": "SB", "receive_gradient": "RB"}
+LETTERS = {"forward": "F", "recompute": "R", "backward": "B", "backward_input": "I", "backward_weight": "W", "update": "U",
+           "reduce_gradient": "G", "reduce_scatter": "GS", "reduce_tied": "T", "gather_parameters": "P", "send_activation": "SF",
+           "receive_activation": "RF", "send_gradient": "SB", "receive_gradient": "RB"}
 
 
 def event(rank: int, lane: int, op: str, stage: int, microbatch: int, iteration: int, start: int, end: int,
