@@ -253,6 +253,7 @@ LayerCost merged(const std::vector<LayerCost>& layers) {
     sum.forward += next.forward;
     sum.backward_input += next.backward_input;
     sum.backward_weight += next.backward_weight;
+    sum.split_overhead += next.split_overhead;
     sum.update += next.update;
     sum.saved += sum.output - sum.output_freed + next.saved;
     sum.saved_for_weight += sum.output - sum.output_freed + next.saved_for_weight;
