@@ -522,7 +522,8 @@ class Trainer:
             "n_microbatches": MICROBATCHES, "loss_fn": self.loss, "scale_grads": False,
             "kwargs_chunk_spec": {name: along_samples if BATCHED[name] else _Replicate for name in self.inputs()}}
         if SCHEDULE.endswith(".csv"):
-            settings["max_active_stages"] = len(self.stages)  # whose weights are whole, where they are sharded
+            if SHARDING == "zero1":
+                settings["max_active_stages"] = len(self.stages)  # whose weights are whole
             schedule = _PipelineScheduleRuntime(self.stages, **settings)  # type: ignore[no-untyped-call]
             schedule._load_csv(os.path.join(HERE, SCHEDULE))
             return schedule
