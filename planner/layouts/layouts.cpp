@@ -18,14 +18,17 @@ std::vector<int> even_cuts(int layers, int parts) {
 
 namespace {
 
-Time time_of(const CostTable& table, const LayerRange& layers) {
-  return (table.forward(layers) + table.backward(layers)).count();
+Time time_of(const CostTable& table, const Setting& setting, const LayerRange& layers) {
+  const Duration back = setting.splits_backward
+                            ? table.backward_input(layers) + table.backward_weight(layers)
+                            : table.backward(layers);
+  return (table.forward(layers) + back).count();
 }
 
 /// The cut after `first` that comes closest to so much time, with enough layers left behind it.
-int nearest_cut(const CostTable& table, int first, int last, double goal) {
+int nearest_cut(const CostTable& table, const Setting& setting, int first, int last, double goal) {
   const auto distance = [&](int end) {
-    return std::abs(static_cast<double>(time_of(table, {first, end})) - goal);
+    return std::abs(static_cast<double>(time_of(table, setting, {first, end})) - goal);
   };
   int end = first + 1;
   while (end < last && distance(end + 1) <= distance(end)) ++end;
@@ -34,8 +37,9 @@ int nearest_cut(const CostTable& table, int first, int last, double goal) {
 
 /// Cuts around the stages that are fixed: the layers between two of them are shared by the stages
 /// between, by their weights. Nothing if those have too few layers.
-std::optional<std::vector<int>> cuts_around_fixed(const Space& space, const CostTable& table,
+std::optional<std::vector<int>> cuts_around_fixed(const Space& space, const Setting& setting,
                                                   const std::vector<double>& weights) {
+  const CostTable& table = space.whole_microbatch(setting, 0);
   const auto stages = static_cast<int>(weights.size());
   std::vector<int> cuts{0};
   for (int stage = 0; stage < stages; ++stage) {
@@ -52,8 +56,8 @@ std::optional<std::vector<int>> cuts_around_fixed(const Space& space, const Cost
     const int last = end - (next - stage - 1);
     if (last <= first) return {};
     const double goal =
-        static_cast<double>(time_of(table, {first, end})) * weights[index(stage)] / all;
-    cuts.push_back(next == stage + 1 ? end : nearest_cut(table, first, last, goal));
+        static_cast<double>(time_of(table, setting, {first, end})) * weights[index(stage)] / all;
+    cuts.push_back(next == stage + 1 ? end : nearest_cut(table, setting, first, last, goal));
   }
   if (cuts.back() != space.layers()) return {};
   return cuts;
@@ -71,8 +75,8 @@ Layout filled(const Space& space, const Setting& setting, const std::vector<int>
   layout.recompute.assign(index(stages), Recompute::none);
   for (int stage = 0; stage + 1 < stages; ++stage) {
     const int first = layout.cuts.back(), last = space.layers() - (stages - stage - 1);
-    const int end = nearest_cut(table, first, last, goal(stage));
-    learn(stage, static_cast<double>(time_of(table, {first, end})));
+    const int end = nearest_cut(table, setting, first, last, goal(stage));
+    learn(stage, static_cast<double>(time_of(table, setting, {first, end})));
     layout.cuts.push_back(end);
   }
   layout.cuts.push_back(space.layers());
@@ -82,8 +86,8 @@ Layout filled(const Space& space, const Setting& setting, const std::vector<int>
 /// What a device's share of all layers takes.
 std::vector<double> shares(const Space& space, const Setting& setting,
                            const std::vector<int>& replicas) {
-  const auto all =
-      static_cast<double>(time_of(space.whole_microbatch(setting, 0), {0, space.layers()}));
+  const auto all = static_cast<double>(
+      time_of(space.whole_microbatch(setting, 0), setting, {0, space.layers()}));
   const int devices = std::accumulate(replicas.begin(), replicas.end(), 0);
   std::vector<double> shares;
   for (const int count : replicas) shares.push_back(all * count / devices);
@@ -105,7 +109,7 @@ std::optional<Layout> around_fixed(const Space& space, const Setting& setting,
     const auto device = index(setting.device_of(stage, depth));
     weights.push_back(weight(stage / depth));
     if (const auto fixed = space.fixed_layers(stage)) {
-      left[device] -= static_cast<double>(time_of(table, *fixed));
+      left[device] -= static_cast<double>(time_of(table, setting, *fixed));
     } else {
       all[device] += weights.back();
     }
@@ -114,7 +118,7 @@ std::optional<Layout> around_fixed(const Space& space, const Setting& setting,
     const auto device = index(setting.device_of(stage, depth));
     weights[index(stage)] *= std::max(left[device], 1.0) / all[device];
   }
-  auto cuts = cuts_around_fixed(space, table, weights);
+  auto cuts = cuts_around_fixed(space, setting, weights);
   if (!cuts) return {};
   return Layout{.replicas = replicas,
                 .cuts = *std::move(cuts),
@@ -291,7 +295,7 @@ class Improvement {
 
   int device_of(int stage) const { return setting_.device_of(stage, layout_.pipeline_devices()); }
   Time load(int stage) const {
-    return time_of(space_.whole_microbatch(setting_, 0),
+    return time_of(space_.whole_microbatch(setting_, 0), setting_,
                    {layout_.cuts[index(stage)], layout_.cuts[index(stage) + 1]});
   }
 
