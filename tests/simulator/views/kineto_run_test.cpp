@@ -252,7 +252,7 @@ TEST_CASE("ranges that only resemble a program's are none of it") {
   const std::string others = range("forward stage x microbatch 0", 5e12 + 1, 5) +
                              range("forward stage 0 microbatch 0 again", 5e12 + 1, 5) +
                              range("send_activation stage 0 microbatch 0", 5e12 + 1, 5) +
-                             range("recompute stage 0 microbatch 0", 5e12 + 1, 5);
+                             range("reduce_norm stage 0 microbatch 0", 5e12 + 1, 5);
   const Timeline timeline =
       read_kineto_run(
           {file_of({.rank = 0, .events = events_of(0, 2) + others}), two_processes()[1]})
