@@ -73,6 +73,10 @@ def plans_of_all_schedules(stagecraft):
                    "--tensor-parallel", 2, "--max-stages", 2, "--schedule", "1f1b", "--gap", "50%",
                    "-q", "-o", "replicas.json")
     plans["1f1b with replicas"] = "replicas.json"
+    for sharding in ("zero2", "zero3"):
+        stagecraft.run("plan", "gpt2-350m", "2x4xa100@100Gb/s", "--batch", 64, "--pp", 1,
+                       "--sharding", sharding, "--gap", "50%", "-q", "-o", f"{sharding}.json")
+        plans[sharding] = f"{sharding}.json"
     return plans, without
 
 

@@ -7,6 +7,7 @@ functions that its training calls. Overrides for Megatron-Bridge, by the members
 import ast
 import csv
 import io
+import json
 import os
 import shlex
 import sys
@@ -62,6 +63,16 @@ PLANS = {
                    " --expert-model-parallel-size 8 --bf16 --use-distributed-optimizer"),
     "fp8": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16 --fp8-format hybrid"),
 }
+
+
+# Questions whose answers for Megatron-LM are launched: a model, a cluster, a batch, other flags.
+QUESTIONS = (
+    ("llama3-70b", "8x8xh100", 256, ()),
+    ("llama3-70b", "8x8xh100", 256, ("--sharding", "zero1")),
+    ("llama3-8b", "8xh100", 64, ()),
+    ("mixtral-8x7b", "4x8xh100", 128, ("--sharding", "zero3", "--pp", 1)),
+    ("gpt2-1558m", "8xa100", 64, ("--sharding", "zero2", "--pp", 1)),
+)
 
 
 def plan_of(stagecraft, name):
@@ -182,6 +193,29 @@ def check_exports(stagecraft, arguments):
         ok(f"megatron-core accepts the plan {name} on {launch.processes} ranks, layers {layers}")
 
 
+def check_answers(stagecraft, arguments):
+    """What `plan --for megatron` finds is accepted with the plan's degrees and way to shard."""
+    strategies = {"zero2": "optim_grads", "zero3": "optim_grads_params"}
+    for model, cluster, batch, flags in QUESTIONS:
+        path = stagecraft.plan("answer.json", model, cluster, "--batch", batch, "--for", "megatron",
+                               *flags)
+        with open(path) as file:
+            plan = json.load(file)
+        launch = Launch(stagecraft.run("export", "megatron", path))
+        args, _ = accepted(arguments, launch)
+        sharding = plan["optimizer"]["sharding"]
+        require(args.use_megatron_fsdp == (sharding in strategies),
+                f"{model}: {sharding}, but --use-megatron-fsdp is {args.use_megatron_fsdp}")
+        if sharding in strategies:
+            require(args.data_parallel_sharding_strategy == strategies[sharding],
+                    f"{model}: {sharding} became {args.data_parallel_sharding_strategy}")
+        replicas = len(plan["stages"][0]["devices"])
+        require(args.data_parallel_size == replicas,
+                f"{model}: {replicas} replicas became {args.data_parallel_size}")
+        ok(f"megatron-core accepts the answer for {model} on {cluster}: {sharding}, "
+           f"{replicas} replicas")
+
+
 def check_orders(stagecraft):
     """Microbatches and chunks of the interleaved schedule, rank by rank."""
     from megatron.core.pipeline_parallel.schedules import (get_pp_rank_microbatches,
@@ -257,6 +291,7 @@ def check_bridge(stagecraft):
 def check(stagecraft):
     arguments = prepare(module_folder(CORE))
     check_exports(stagecraft, arguments)
+    check_answers(stagecraft, arguments)
     check_orders(stagecraft)
     check_bridge(stagecraft)
 

@@ -74,7 +74,16 @@ def check_deepspeed(stagecraft):
     os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
     config["train_batch_size"] //= replicas
     DeepSpeedConfig(config)
-    ok("DeepSpeedConfig takes our configuration")
+    for stage in (2, 3):  # without a pipeline
+        plan = stagecraft.plan("whole.plan.json", "llama3-8b", "8xh100", "--batch", 64, "--for",
+                               "deepspeed", "--sharding", f"zero{stage}", "--pp", 1)
+        exported = json.loads(stagecraft.run("export", "deepspeed", plan))
+        require("parts" not in exported, f"ZeRO-{stage} has parts, which PipelineModule refuses")
+        config = exported["ds_config"]
+        config["train_batch_size"] //= exported["world_size"] // exported["model_parallel_size"]
+        read = DeepSpeedConfig(config)
+        require(read.zero_config.stage == stage, f"ZeRO-{stage} became {read.zero_config.stage}")
+    ok("DeepSpeedConfig takes our configurations, with ZeRO-1, 2 and 3")
 
 
 def check_galvatron(stagecraft):

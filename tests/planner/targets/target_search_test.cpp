@@ -70,7 +70,7 @@ bool require_best(const Problem& problem) {
   REQUIRE(pace(*best.prediction) == pace(*every.plans.front().prediction));
   REQUIRE(exact.lower_bound <= pace(*best.prediction));
   REQUIRE_FALSE(exact.families.leaves_out());
-  REQUIRE(Space(problem).against_target(best.plan).empty());
+  REQUIRE(Space(problem).against_question(best.plan).empty());
   validate(best.plan, problem.profile.model, problem.cluster);
   return exact.proved_optimal;
 }
@@ -180,4 +180,24 @@ TEST_CASE("rules of schedules: what packages refuse") {
   CHECK(refusal(deepspeed_target, {plain, 4, 3, Sharding::zero1}).empty());
   CHECK(refusal(deepspeed_target, {plain, 1, 3, Sharding::zero3}).empty());
   CHECK_FALSE(refusal(deepspeed_target, {plain, 2, 3, Sharding::zero2}).empty());
+}
+
+TEST_CASE("who shards gradients and parameters only without a pipeline says so") {
+  const ScheduleChoice schedule{.name = "1f1b"};
+  const auto refused = [&](const Target& target, int devices, Sharding sharding) {
+    const std::string why = refusal(
+        target,
+        {.schedule = schedule, .devices = devices, .microbatches = 8, .sharding = sharding});
+    return !why.empty();
+  };
+  for (const char* name : {"megatron", "megatron-bridge", "deepspeed", "torchtitan"}) {
+    INFO(name);
+    const Target& target = find_target(name);
+    for (const Sharding sharding : {Sharding::zero2, Sharding::zero3}) {
+      CHECK(refused(target, 2, sharding));
+      CHECK_FALSE(refused(target, 1, sharding));
+      CHECK(std::ranges::count(target.sharding, sharding) == 1);
+    }
+    CHECK_FALSE(refused(target, 2, Sharding::zero1));
+  }
 }
