@@ -575,8 +575,7 @@ std::vector<std::string> builtin_device_kinds() {
 }
 
 std::string builtin_device_kind_called(std::string_view given) {
-  std::string name(given);
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string name = lower_case(given);
   // The memory that a kind has is no part of its name where it came with one size first.
   constexpr std::array whole_names{std::pair{"a100-40gb", "a100"}, std::pair{"v100-16gb", "v100"},
                                    std::pair{"h100-80gb", "h100"}, std::pair{"h200-141gb", "h200"},

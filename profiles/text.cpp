@@ -38,13 +38,13 @@ std::string plural(std::string_view noun) {
   return concat(noun.substr(0, noun.size() - 1), "ies");
 }
 
+}  // namespace
+
 std::string lower_case(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return result;
 }
-
-}  // namespace
 
 std::string closest(std::string_view word, const std::vector<std::string>& known) {
   std::size_t best = std::max<std::size_t>(1, (word.size() + 2) / 3) + 1;

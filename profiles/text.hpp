@@ -8,6 +8,9 @@
 
 namespace stagecraft {
 
+/// ASCII letters as small ones.
+std::string lower_case(std::string_view text);
+
 /// The known word closest to `word` by Damerau-Levenshtein distance, if it is at most
 /// a third of its length (rounded up) away; otherwise empty.
 std::string closest(std::string_view word, const std::vector<std::string>& known);

@@ -321,7 +321,7 @@ Verification verify_bound(const Plan& plan, const Profile& profile, const Cluste
     verification.fault = concat(not_asked, "its sharding is not among them");
     return verification;
   }
-  if (const std::string against = space.against_target(plan); !against.empty()) {
+  if (const std::string against = space.against_question(plan); !against.empty()) {
     verification.fault = concat(not_asked, against);
     return verification;
   }

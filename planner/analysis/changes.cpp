@@ -8,7 +8,7 @@
 
 #include "planner/layouts/layouts.hpp"
 #include "planner/plan/layer_names.hpp"
-#include "planner/plan/plan_words.hpp"
+#include "planner/plan/sharding_words.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/space/space.hpp"
 #include "planner/timing/fast_clock.hpp"

@@ -15,9 +15,7 @@ namespace {
 /// "Schedule1F1B" as "1f1b".
 std::string plain(std::string_view name) {
   constexpr std::string_view prefix = "schedule";
-  std::string text(name);
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string text = lower_case(name);
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
 }
 

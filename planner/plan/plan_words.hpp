@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "planner/plan/plan.hpp"
 
@@ -16,9 +15,5 @@ namespace stagecraft {
 /// replicas; what is recomputed; the schedule. Stages that differ have theirs with dashes:
 /// "TP4-2-2". The model is in the plan's order. `unicode` false: with | and x.
 std::string plan_words(const Plan& plan, const Model& model, bool unicode = true);
-
-/// Sharding by our name or by what frameworks call it: "zero3" is "fsdp", "zero-3" and
-/// "full_shard", too; "none" is "ddp". Throws Error (usage) with our names.
-Sharding sharding_of_word(std::string_view word);
 
 }  // namespace stagecraft

@@ -10,7 +10,6 @@
 #include "planner/search/parts.hpp"
 #include "planner/search/recompute_search.hpp"
 #include "planner/search/unsearched.hpp"
-#include "planner/space/room.hpp"
 #include "planner/space/space.hpp"
 
 namespace stagecraft {
@@ -87,7 +86,7 @@ SearchResult search_each_sharding(SearchResult (*search)(const Problem&, const S
     }
     SearchControl own = parts.next();
     if (control.effort) own.effort = *control.effort / std::ssize(choices);
-    // Of the others, plans of odd shapes are beyond the bound anyway.
+    // Of the others only plans that the bound speaks of: those of odd shapes it leaves out.
     own.only_scope = own.only_scope || sharding != choices.front();
     parts.take(search(with_sharding(problem, sharding), own));
   }

@@ -243,7 +243,7 @@ std::string Space::against_pipeline(const Setting& setting, int devices) const {
                                                 .sharding = problem_.optimizer.sharding});
 }
 
-std::string Space::against_target(const Plan& plan) const {
+std::string Space::against_question(const Plan& plan) const {
   if (std::string why = against_shape(plan.schedule, pipeline_devices(plan)); !why.empty())
     return why;
   if (has_equal_stages(problem_)) {
@@ -454,7 +454,7 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
   candidate.plan.parallelism = parallelism_[static_cast<std::size_t>(choice_of(plan.parallelism))];
   candidate.plan.parallelism.sequence =
       problem_.parallelism.sequence && tensor_degree(candidate.plan) > 1;
-  candidate.rejected = against_target(candidate.plan);
+  candidate.rejected = against_question(candidate.plan);
   if (!candidate.rejected.empty()) return candidate;
   const auto find = cuts_microbatches(candidate.plan.schedule) ? find_fault : find_structural_fault;
   if (const auto fault = find(candidate.plan, problem_.profile.model, cluster_)) {

@@ -168,7 +168,7 @@ class Space {
   /// Why the framework that plans are for does not run this one, or why its pipeline or its
   /// recomputation is not as it was asked everywhere; empty if there is nothing against it. Of a
   /// plan with the space's settings and layers.
-  std::string against_target(const Plan& plan) const;
+  std::string against_question(const Plan& plan) const;
   /// The same of pipelines of so many devices, each with the setting's microbatches.
   std::string against_pipeline(const Setting& setting, int devices) const;
   /// Whether layers may choose for themselves what they do again.

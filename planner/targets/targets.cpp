@@ -32,24 +32,17 @@ struct NoTarget {
   std::string_view name;
   std::string_view instead;
 };
+constexpr std::string_view fsdp_instead =
+    "FSDP is a way to shard: --sharding zero3, with --for megatron or torchtitan, which have it";
 constexpr std::array no_targets{
-    NoTarget{"fsdp",
-             "FSDP is a way to shard: --sharding zero3, with --for torchtitan, which has it"},
-    NoTarget{"fsdp2",
-             "FSDP is a way to shard: --sharding zero3, with --for torchtitan, which has it"},
+    NoTarget{"fsdp", fsdp_instead},
+    NoTarget{"fsdp2", fsdp_instead},
     NoTarget{"ddp", "DDP is replication: --sharding none, with --for torch or torchtitan"},
     NoTarget{"accelerate", "accelerate starts DeepSpeed and FSDP: --for deepspeed or torchtitan"},
     NoTarget{"transformers",
              "its Trainer starts DeepSpeed and FSDP: --for deepspeed or torchtitan"},
     NoTarget{"huggingface", "its Trainer starts DeepSpeed and FSDP: --for deepspeed or torchtitan"},
 };
-
-std::string in_lower_case(std::string_view word) {
-  std::string text(word);
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-  return text;
-}
 
 /// Our name of what the word stands for, or the word itself.
 std::string own_name(const std::string& word) {
@@ -73,7 +66,7 @@ std::vector<const Target*> newest_targets() {
 
 const Target& find_target(std::string_view text) {
   const std::size_t at = text.find('@');
-  const std::string word = in_lower_case(text.substr(0, at));
+  const std::string word = lower_case(text.substr(0, at));
   const std::string name = own_name(word);
   std::vector<std::string> names, versions;
   for (const Target* target : all_targets) {

@@ -30,9 +30,8 @@ int gpu_number(const std::string& device) {
 }
 
 /// "h200" for "NVIDIA H200": the kind with the longest name that is part of it.
-std::string kind_of_gpu(std::string name) {
-  std::ranges::transform(name, name.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+std::string kind_of_gpu(std::string_view product) {
+  std::string name = lower_case(product);
   std::erase(name, ' ');
   std::string kind;
   for (const std::string& each : builtin_device_kinds()) {

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "planner/plan/plan_words.hpp"
+#include "planner/plan/sharding_words.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "simulator/schedules/schedules.hpp"

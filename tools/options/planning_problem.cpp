@@ -5,7 +5,7 @@
 #include <charconv>
 #include <set>
 
-#include "planner/plan/plan_words.hpp"
+#include "planner/plan/sharding_words.hpp"
 #include "planner/problem/defaults.hpp"
 #include "planner/problem/objective.hpp"
 #include "planner/space/device_orders.hpp"

@@ -133,9 +133,7 @@ std::optional<OptimizerKind> optimizer_of(const Json& json) {
   const auto optimizer = find(json, "optimizer");
   if (!optimizer || !optimizer->contains("type") || is_auto((*optimizer)["type"])) return {};
   const Json type = (*optimizer)["type"];
-  std::string name = type.string();
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = lower_case(type.string());
   if (name == "adam" || name == "adamw") return OptimizerKind::adamw;
   if (name == "sgd") return OptimizerKind::sgd;
   type.fail(concat("expected Adam, AdamW or SGD, found \"", type.string(), "\""));

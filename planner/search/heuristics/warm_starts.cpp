@@ -44,7 +44,7 @@ bool has_alike_ties(const Space& space, const Plan& plan) {
 bool is_wanted(const Space& space, const Plan& plan) {
   const int stages = static_cast<int>(plan.stages.size());
   if (!space.uses_enough(plan) || !space.allows_stages(stages)) return false;
-  if (!space.against_target(plan).empty()) return false;
+  if (!space.against_question(plan).empty()) return false;
   if (!space.has_usable_devices(plan) || !has_alike_ties(space, plan)) return false;
   for (int stage = 0; stage < stages; ++stage) {
     const Stage& here = plan.stages[static_cast<std::size_t>(stage)];

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "planner/costs/predict.hpp"
-#include "planner/plan/plan_words.hpp"
+#include "planner/plan/sharding_words.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
