@@ -164,6 +164,12 @@ TEST_CASE("data parallelism ends with the sum of gradients and the update", "[pr
   CHECK(prediction.step == 4 * 6ms + 3ms + 2ms);
   CHECK(prediction.notes.size() == 1);
   CHECK_THAT(prediction.notes[0], ContainsSubstring("scaled from the measured microbatch of 4"));
+  // So is what a backward takes longer in two parts: of 12 ms in parts 9 in one, 2.25 of a quarter.
+  cost.backward_input = cost.backward_weight = 6ms;
+  cost.split_overhead = 3ms;
+  const Profile in_parts = profile_of({cost, cost}, 4);
+  CHECK(predict(plan, in_parts, cluster_of({{4, link_of(0us, 1'000'000'000)}})).step ==
+        4 * 2 * (1ms + 2250us) + 3ms + 2ms);
 }
 
 TEST_CASE("sharded data parallelism scatters, updates a share and collects", "[predict]") {

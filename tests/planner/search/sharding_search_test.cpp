@@ -116,6 +116,30 @@ TEST_CASE("the bound over several ways to shard is verified, and no higher one i
   CHECK(held > (is_watched ? 0 : 10));
 }
 
+TEST_CASE("a bound that a plan of another way to shard beats is refuted",
+          "[certificate][seconds]") {
+  int refuted = 0;
+  for (std::uint32_t seed = 35'000'000; seed < 35'000'000 + (is_watched ? 8 : 60); ++seed) {
+    INFO("seed " << seed);
+    const Problem problem = of_several_shardings(seed);
+    const SearchResult best = search_exact(problem, {.explain = false});
+    if (best.plans.empty()) continue;
+    for (const Sharding sharding : sharding_choices(problem)) {
+      const SearchResult alone = search_exact(with_sharding(problem, sharding), {.explain = false});
+      if (alone.plans.empty() || !alone.proved_optimal) continue;
+      Plan plan = alone.plans.front().plan;
+      if (pace(*alone.plans.front().prediction) == pace(*best.plans.front().prediction)) continue;
+      // True of its own way, but claimed of all.
+      REQUIRE(verify_bound(plan, problem.profile, problem.cluster).holds());
+      plan.search->question = question_of(problem);
+      const Verification all = verify_bound(plan, problem.profile, problem.cluster);
+      CHECK_THAT(all.fault, ContainsSubstring("less than the bound"));
+      ++refuted;
+    }
+  }
+  CHECK(refuted > (is_watched ? 0 : 10));
+}
+
 TEST_CASE("what shards more is nearer to fit, unless there is nobody to share with") {
   const Model model = builtin_model("gpt2-1558m");
   const auto of = [&](const char* cluster) {
@@ -136,15 +160,37 @@ TEST_CASE("what shards more is nearer to fit, unless there is nobody to share wi
 }
 
 TEST_CASE("plans that shard otherwise than the question says first cost what they cost alone") {
-  for (std::uint32_t seed = 34'000'000; seed < 34'000'030; ++seed) {
+  int others = 0;
+  for (std::uint32_t seed = 34'000'000; seed < 34'000'060; ++seed) {
     INFO("seed " << seed);
     const Problem problem = of_several_shardings(seed);
-    const SearchResult exact = search_exact(problem, {.explain = false});
-    if (exact.plans.empty()) continue;
-    const Candidate& best = exact.plans.front();
-    const Candidate again = Space(problem).evaluate("again", best.plan);
-    REQUIRE(again.prediction);
-    CHECK(again.prediction->step == best.prediction->step);
-    CHECK(again.prediction->fits);
+    const Space space(problem);
+    for (const Sharding sharding : problem.other_sharding) {
+      const Problem alone = with_sharding(problem, sharding);
+      const SearchResult exact = search_exact(alone, {.explain = false});
+      if (exact.plans.empty()) continue;
+      const Candidate& best = exact.plans.front();
+      const Candidate again = space.evaluate("again", best.plan);
+      REQUIRE(again.prediction);
+      CHECK(again.prediction->step == best.prediction->step);
+      CHECK(again.prediction->fits);
+      // As if it were sharded in the question's first way.
+      Plan first = best.plan;
+      first.optimizer.sharding = problem.optimizer.sharding;
+      const Candidate otherwise = space.evaluate("otherwise", first);
+      others += otherwise.prediction && otherwise.prediction->step != best.prediction->step ? 1 : 0;
+    }
   }
+  CHECK(others > 10);
+  // Where gathers take longer than the layers that hide them.
+  const Model model = builtin_model("gpt2-124m");
+  Problem slow = problem_of({.model = model, .entries = {}}, parse_cluster("4xv100@1GB/s"), 8, {8});
+  slow.sequence = model.sequence;
+  slow.max_stages = 1;
+  slow.use_fewer_devices = false;
+  slow.other_sharding = {Sharding::zero3};
+  const Candidate alone =
+      search_exact(with_sharding(slow, Sharding::zero3), {.explain = false}).plans.at(0);
+  REQUIRE(alone.plan.stages.front().devices.size() == 4);
+  CHECK(Space(slow).evaluate("again", alone.plan).prediction->step == alone.prediction->step);
 }
