@@ -69,6 +69,28 @@ Blueprint read_llama4(Keys& keys) {
   return blueprint;
 }
 
+namespace {
+
+/// The published file spells out for blocks with a window what the class in transformers derives.
+void require_mimo_of_class(Keys& keys, const GroupedAttention& shape, std::int64_t window,
+                           const std::vector<std::string>& attending,
+                           const std::vector<std::string>& feeding) {
+  std::vector<std::int64_t> slides, sparse;
+  for (const std::string& word : attending) slides.push_back(word == "sliding_attention");
+  for (const std::string& word : feeding) sparse.push_back(word == "sparse");
+  keys.same("hybrid_layer_pattern", slides);
+  keys.same("moe_layer_freq", sparse);
+  keys.same("swa_num_attention_heads", shape.heads);
+  keys.same("swa_num_key_value_heads", 2 * shape.key_value_heads);
+  keys.same("swa_head_dim", shape.width);
+  keys.same("swa_v_head_dim", shape.value_width);
+  keys.same("add_swa_attention_sink_bias", true);
+  keys.same("add_full_attention_sink_bias", false);
+  keys.same("attention_chunk_size", window - 1);
+}
+
+}  // namespace
+
 /// Blocks with a window have twice the key-value heads, and sinks.
 Blueprint read_mimo_v2_flash(Keys& keys) {
   const Sizes sizes = read_sizes(keys, {152576, 4096, 16384, 48, 64, 4, 192, 131072});
@@ -76,6 +98,7 @@ Blueprint read_mimo_v2_flash(Keys& keys) {
   const bool bias = keys.flag("attention_bias", false);
   GroupedAttention shape{.hidden = sizes.hidden,
                          .heads = sizes.heads,
+                         .key_value_heads = sizes.key_value_heads,
                          .width = sizes.head_width,
                          .value_width = keys.count("v_head_dim", 128),
                          .query_bias = bias,
@@ -92,6 +115,7 @@ Blueprint read_mimo_v2_flash(Keys& keys) {
   const std::vector<std::string> kinds =
       words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
                       [](int block) { return block == 0 ? "dense" : "sparse"; });
+  require_mimo_of_class(keys, shape, window, words, kinds);
   const MixtureShape mixing{.hidden = sizes.hidden,
                             .experts = keys.count("n_routed_experts|num_local_experts", 256),
                             .active = keys.count("num_experts_per_tok", 8),

@@ -149,6 +149,8 @@ GroupedAttention attention_of(const DecoderRow& decoder, Keys& keys, const Sizes
   if (!row.output_bias_key.empty())
     shape.output_bias = keys.flag(row.output_bias_key, row.output_bias);
   if (!row.norms_key.empty() && !keys.flag(row.norms_key, false)) shape.norms = QueryKeyNorm::none;
+  // Files of families that always have the norms say so, too.
+  if (row.norms_key.empty() && row.norms != QueryKeyNorm::none) keys.ignore({"use_qk_norm"});
   if (!row.both_ways_key.empty()) shape.causal = !keys.flag(row.both_ways_key, false);
   shape.rotary_width = rotary_width(keys, sizes.head_width, row.rotary_part);
   return shape;
@@ -249,6 +251,7 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
   Blueprint blueprint = start(keys, sizes, row.defaults.tied, row.norm);
   GroupedAttention attending = attention_of(row, keys, sizes);
   blueprint.numbers.causal = attending.causal;
+  if (row.norm != NormWeights::weight_and_bias) keys.same("use_rmsnorm", true);
   const bool bias = !row.feed_forward.bias_key.empty() &&
                     keys.flag(row.feed_forward.bias_key, row.feed_forward.bias);
   Steps dense = feed_forward({.hidden = sizes.hidden,

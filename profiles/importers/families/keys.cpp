@@ -20,13 +20,11 @@ constexpr std::array harmless_keys{
     std::string_view{"name_or_path"},
     std::string_view{"_commit_hash"},
     std::string_view{"transformers_version"},
-    std::string_view{"torch_dtype"},
     std::string_view{"dtype"},
     std::string_view{"use_cache"},
     std::string_view{"auto_map"},
     std::string_view{"quantization_config"},
     std::string_view{"compression_config"},
-    std::string_view{"expert_dtype"},
     std::string_view{"finetuning_task"},
     std::string_view{"id2label"},
     std::string_view{"label2id"},
@@ -115,7 +113,6 @@ constexpr std::array harmless_keys{
     std::string_view{"n_group"},
     std::string_view{"topk_group"},
     std::string_view{"routed_scaling_factor"},
-    std::string_view{"rope_theta"},
     std::string_view{"rope_scaling"},
     std::string_view{"rope_parameters"},
     std::string_view{"rope_interleave"},
@@ -123,6 +120,7 @@ constexpr std::array harmless_keys{
     std::string_view{"rotary_emb_base"},
     std::string_view{"rope_ratio"},
     std::string_view{"partial_rotary_factor"},
+    std::string_view{"query_pre_attn_scalar"},
     std::string_view{"hidden_act"},
     std::string_view{"hidden_activation"},
     std::string_view{"activation_function"},
@@ -144,6 +142,7 @@ constexpr std::array harmless_ends{
     std::string_view{"_token_ids"},   std::string_view{"_dropout"},
     std::string_view{"_pdrop"},       std::string_view{"_dropout_prob"},
     std::string_view{"_softcapping"}, std::string_view{"_multiplier"},
+    std::string_view{"_dtype"},       std::string_view{"rope_theta"},
 };
 
 constexpr std::array harmless_beginnings{
@@ -304,6 +303,34 @@ void Keys::only(std::string_view name, const std::vector<std::string>& words) {
 
 void Keys::refuse_true(std::string_view name, const std::string& why) {
   if (flag(name, false)) config_[name].fail(why);
+}
+
+void Keys::same(std::string_view name, std::int64_t built) {
+  const std::int64_t said = integer(name, built);
+  if (said != built)
+    fail(name, concat("found ", said,
+                      ", but the class in transformers does not read it and builds ", built));
+}
+
+void Keys::same(std::string_view name, bool built) {
+  if (!has(name) || flag(name, built) == built) return;
+  fail(name, concat("found ", built ? "false" : "true",
+                    ", but the class in transformers does not read it and builds ",
+                    built ? "true" : "false"));
+}
+
+void Keys::same(std::string_view name, const std::vector<std::int64_t>& built) {
+  const std::vector<std::int64_t> said = numbers(name);
+  if (said.empty()) return;
+  if (said.size() != built.size())
+    fail(name, concat("expected a number for each of the ", built.size(), " layers, found ",
+                      said.size()));
+  for (std::size_t layer = 0; layer < said.size(); ++layer) {
+    if (said[layer] != built[layer])
+      fail(name,
+           concat("found ", said[layer], " for layer ", layer,
+                  ", but the class in transformers does not read it and builds ", built[layer]));
+  }
 }
 
 void Keys::fail(std::string_view names, const std::string& message) {

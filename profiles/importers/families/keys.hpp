@@ -51,6 +51,11 @@ class Keys {
   void only(std::string_view name, const std::vector<std::string>& words);
   /// Throws Error (input) if the key is there and true.
   void refuse_true(std::string_view name, const std::string& why);
+  /// Of keys that files have and the library does not read: throws Error (input) at the key unless
+  /// it says what the library builds all the same.
+  void same(std::string_view name, std::int64_t built);
+  void same(std::string_view name, bool built);
+  void same(std::string_view name, const std::vector<std::int64_t>& built);
   /// Throws Error (input) at the key, or at the file where it is absent.
   [[noreturn]] void fail(std::string_view names, const std::string& message);
 

@@ -84,13 +84,34 @@ Steps latent_block(const LatentShape& attending, const Steps& feeding) {
   return steps;
 }
 
+/// "FSSF…", a letter for each block.
+std::vector<std::string> indexers_of_letters(Keys& keys, int blocks) {
+  const std::string letters = keys.word("index_topk_pattern", "");
+  if (std::cmp_not_equal(letters.size(), blocks))
+    keys.fail("index_topk_pattern", concat("expected a letter for each of the ", blocks,
+                                           " layers, found ", letters.size()));
+  std::vector<std::string> words;
+  for (const char letter : letters) {
+    if (letter != 'F' && letter != 'S')
+      keys.fail("index_topk_pattern", concat("\"", letter, "\" is not known here; known: F, S"));
+    words.emplace_back(letter == 'F' ? "full" : "shared");
+  }
+  return words;
+}
+
 /// Which blocks choose keys for themselves ("full") and which take an earlier one's ("shared").
 std::vector<std::string> indexers_of_blocks(Keys& keys, int blocks) {
   const std::int64_t every = std::max<std::int64_t>(keys.natural("index_topk_freq", 1), 1);
   const std::int64_t offset = keys.natural("index_skip_topk_offset", 2);
-  return words_of_blocks(keys, "indexer_types", blocks, {"full", "shared"}, [&](int block) {
+  const std::vector<std::string> known{"full", "shared"};
+  const auto regular = [&](int block) {
     return std::max<std::int64_t>(block - offset + 1, 0) % every == 0 ? "full" : "shared";
-  });
+  };
+  const bool has_pattern = keys.has("index_topk_pattern");
+  if (keys.has("indexer_types") || !has_pattern)
+    return words_of_blocks(keys, "indexer_types", blocks, known, regular);
+  if (keys.at("index_topk_pattern").is_string()) return indexers_of_letters(keys, blocks);
+  return words_of_blocks(keys, "index_topk_pattern", blocks, known, regular);
 }
 
 Blueprint read_latent_family(Keys& keys, const LatentRow& row) {
@@ -195,7 +216,7 @@ Blueprint read_glm4_moe_lite(Keys& keys) {
 }
 
 Blueprint read_glm_moe_dsa(Keys& keys) {
-  keys.ignore({"mlp_bias", "indexer_rope_interleave"});
+  keys.ignore({"mlp_bias", "indexer_rope_interleave", "index_share_for_mtp_iteration"});
   return read_latent_family(keys, {.sizes = {154880, 6144, 12288, 78, 64, 64, 0, 202752},
                                    .query_rank = 2048,
                                    .plain = 192,

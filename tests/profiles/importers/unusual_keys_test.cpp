@@ -310,6 +310,80 @@ TEST_CASE("keys of published files that change nothing are read") {
                  "layers are counted"));
 }
 
+TEST_CASE(
+    "what files of Qwen, ERNIE, LongCat and Gemma 3n say of norms and kinds of numbers is read") {
+  const std::string small = R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 4,
+      "num_attention_heads": 4, "num_key_value_heads": 1, "intermediate_size": 48,
+      "max_position_embeddings": 128)";
+  const std::string experts = R"("num_experts": 4, "num_experts_per_tok": 2,
+      "moe_intermediate_size": 24)";
+  const auto of = [&](const std::string& family, const std::string& more) {
+    return count(family, small, more);
+  };
+  CHECK(of("qwen3_moe", experts + R"(, "use_qk_norm": true)") == of("qwen3_moe", experts));
+  const std::string ernie_experts = R"("moe_num_experts": 4, "moe_k": 2,
+      "moe_intermediate_size": 24)";
+  CHECK(of("ernie4_5_moe", ernie_experts + R"(, "use_rmsnorm": true)") ==
+        of("ernie4_5_moe", ernie_experts));
+  CHECK_THAT(complaint("ernie4_5_moe", small, ernie_experts + R"(, "use_rmsnorm": false)"),
+             ContainsSubstring("use_rmsnorm: found false, but the class in transformers does not "
+                               "read it and builds true"));
+  const std::string router = R"("router_dtype": "float32", "query_pre_attn_scalar": 256)";
+  CHECK(of("qwen3", router) == of("qwen3", "\"head_dim\": 128"));
+}
+
+const std::string mimo = R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 6,
+    "num_attention_heads": 4, "num_key_value_heads": 1, "intermediate_size": 48, "head_dim": 12,
+    "v_head_dim": 8, "moe_intermediate_size": 24, "n_routed_experts": 4, "num_experts_per_tok": 2,
+    "sliding_window_size": 8, "max_position_embeddings": 128)";
+
+TEST_CASE("MiMo-V2's file may say of its windows what the class builds, and nothing else") {
+  const std::string published = R"("swa_rope_theta": 10000, "swa_num_attention_heads": 4,
+      "swa_num_key_value_heads": 2, "swa_head_dim": 12, "swa_v_head_dim": 8,
+      "attention_chunk_size": 8, "add_swa_attention_sink_bias": true,
+      "add_full_attention_sink_bias": false, "hybrid_layer_pattern": [0, 1, 1, 1, 1, 0],
+      "moe_layer_freq": [0, 1, 1, 1, 1, 1], "sliding_window": 8)";
+  CHECK(count("mimo_v2_flash", mimo, published) == 79'664);  // as without these keys
+  CHECK(count("mimo_v2_flash", mimo) == 79'664);
+  CHECK(windows_of(import_family("mimo_v2_flash", mimo, published).model) == "GLLLLG");
+  const auto refused = [&](const std::string& key, const std::string& value) {
+    return complaint("mimo_v2_flash", mimo, "\"" + key + "\": " + value);
+  };
+  CHECK_THAT(refused("swa_num_key_value_heads", "4"),
+             ContainsSubstring("swa_num_key_value_heads: found 4, but the class in transformers "
+                               "does not read it and builds 2"));
+  CHECK_THAT(refused("hybrid_layer_pattern", "[0, 1, 0, 1, 1, 0]"),
+             ContainsSubstring("hybrid_layer_pattern: found 0 for layer 2, but"));
+  CHECK_THAT(refused("moe_layer_freq", "[0, 1]"),
+             ContainsSubstring("expected a number for each of the 6 layers, found 2"));
+  CHECK_THAT(refused("add_swa_attention_sink_bias", "false"),
+             ContainsSubstring("found false, but the class in transformers does not read it"));
+}
+
+const std::string glm_5 = R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 80,
+    "q_lora_rank": 24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
+    "v_head_dim": 8, "n_routed_experts": 8, "moe_intermediate_size": 24, "num_experts_per_tok": 2,
+    "index_n_heads": 2, "index_head_dim": 16, "index_topk": 8)";
+
+TEST_CASE(
+    "GLM 5.2's layers that take an earlier one's keys have no indexer, by list or by letters") {
+  const std::string list = R"("indexer_types": ["full", "shared", "shared", "full"],
+      "index_share_for_mtp_iteration": true)";
+  const std::int64_t all = count("glm_moe_dsa", glm_5);
+  const std::int64_t two = count("glm_moe_dsa", glm_5, list);
+  // Its queries, its keys with their norm, and its weights.
+  CHECK(all - two == 2 * (2 * 16 * 24 + 16 * 32 + 2 * 16 + 2 * 32));
+  CHECK(count("glm_moe_dsa", glm_5, R"("index_topk_pattern": "FSSF")") == two);
+  CHECK(count("glm_moe_dsa", glm_5,
+              R"("index_topk_pattern": ["full", "shared", "shared", "full"])") == two);
+  CHECK(count("glm_moe_dsa", glm_5, R"("index_topk_pattern": "FFFF", )" + list) == two);
+  CHECK_THAT(complaint("glm_moe_dsa", glm_5, R"("index_topk_pattern": "FSXF")"),
+             ContainsSubstring("index_topk_pattern: \"X\" is not known here; known: F, S"));
+  CHECK_THAT(complaint("glm_moe_dsa", glm_5, R"("index_topk_pattern": "FSS")"),
+             ContainsSubstring("expected a letter for each of the 4 layers, found 3"));
+}
+
 TEST_CASE("more experts than there are is refused at the key that says so") {
   const std::string lists = R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 4,
       "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
