@@ -175,7 +175,8 @@ WorkSetting work_setting(const CostSetting& setting) {
           .expert_parallel = setting.parallelism.expert,
           .expert_tensor_parallel = setting.parallelism.expert_tensor,
           .expert_load = setting.parallelism.expert_load,
-          .precision = setting.precision};
+          .precision = setting.precision,
+          .framework = setting.kernels};
 }
 
 LayerWork transformer_work(const Transformer& transformer, const Layer& layer,

@@ -7,16 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "profiles/framework.hpp"
 #include "profiles/model.hpp"
 #include "profiles/recomputed.hpp"
 
 namespace stagecraft {
-
-/// What runs the layers, which decides the kernels of what is not a product.
-enum class Framework {
-  megatron,  ///< Megatron-LM, NeMo, Megatron Bridge: over Transformer Engine, own loss
-  torch,     ///< PyTorch's modules and loss: FSDP, torchtitan, DeepSpeed, llm-foundry
-};
 
 /// How a layer is cut over devices, and how it is computed.
 struct WorkSetting {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "profiles/cluster.hpp"
+#include "profiles/framework.hpp"
 #include "profiles/model.hpp"
 #include "profiles/parallelism.hpp"
 #include "profiles/recomputed.hpp"
@@ -87,6 +88,7 @@ struct CostSetting {
   int tensor_parallel = 1;
   Precision precision = Precision::float32;
   Parallelism parallelism = {};
+  Framework kernels = Framework::megatron;  ///< of estimates; what was measured is what it is
   bool operator==(const CostSetting&) const = default;
 };
 std::string to_string(const CostSetting& setting);

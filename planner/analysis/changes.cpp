@@ -9,6 +9,7 @@
 #include "planner/layouts/layouts.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "planner/plan/sharding_words.hpp"
+#include "planner/problem/defaults.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/space/space.hpp"
 #include "planner/timing/fast_clock.hpp"
@@ -251,8 +252,10 @@ bool read_switch(std::string_view text) {
 }
 
 /// Of what layers are, whatever devices they are on.
-void set_training(const Wishes& wishes, Plan& plan) {
+void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   set_named(wishes, "precision", read_precision, plan.precision);
+  if (wishes.find("kernels") != nullptr) require_estimated_kernels(profile);
+  set_named(wishes, "kernels", read_framework, plan.kernels);
   set_named(wishes, "sharding", sharding_of_word, plan.optimizer.sharding);
   set_named(wishes, "sp", read_switch, plan.parallelism.sequence);
   plan.parallelism.expert = wishes.number("ep", plan.parallelism.expert);
@@ -386,6 +389,7 @@ Problem problem_for(const LoadedPlan& loaded, const Shape& shape) {
   problem.order = plan.order;
   problem.cluster = loaded.cluster;
   problem.precision = plan.precision;
+  problem.kernels = plan.kernels;
   problem.global_batch = plan.batch.global;
   problem.microbatches = {plan.batch.microbatch};
   problem.sequence = plan.batch.sequence;
@@ -715,6 +719,7 @@ const std::vector<ChangeKind>& change_kinds() {
       {"layers", "layers=balanced", "of each stage: balanced, even, or 9-10-10-9"},
       {"order", "order=tp-cp-pp-dp", "of devices, innermost first: tp-cp-dp-pp or tp-cp-pp-dp"},
       {"precision", "precision=fp8", "as of `stagecraft plan`"},
+      {"kernels", "kernels=torch", "whose kernels estimated layers have: megatron or torch"},
       {"linkN", "link0=50%", "bandwidth of a level of the cluster, outermost 0: a rate or a part"},
       {"linkN.latency", "link0.latency=5us", "its latency"},
       {"linkN.collective", "link0.collective=40GB/s", "its bandwidth in collectives"},
@@ -776,7 +781,7 @@ ChangedPlan changed(LoadedPlan loaded, const std::vector<Change>& changes, bool 
   plan.predicted.reset();
   plan.search.reset();
   set_cluster(wishes, result);
-  set_training(wishes, plan);
+  set_training(wishes, result.loaded.profile, plan);
   set_recompute(wishes, result.loaded.profile.model, plan);
   set_shape(wishes, balance, result);
   set_batch(wishes, plan);

@@ -5,6 +5,7 @@
 #include "planner/interop/exporters.hpp"
 #include "planner/problem/incumbents.hpp"
 #include "planner/search/exact.hpp"
+#include "planner/space/space.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -63,9 +64,25 @@ void add_reasons_of_row(const Target& target, const Plan& plan, std::vector<std:
 bool ask_the_same(const Problem& a, const Problem& b) {
   return has_equal_stages(a) == has_equal_stages(b) && a.schedules == b.schedules &&
          a.recompute_everywhere == b.recompute_everywhere && a.parallelism == b.parallelism &&
-         a.other_parallelism == b.other_parallelism &&
+         a.other_parallelism == b.other_parallelism && a.kernels == b.kernels &&
          a.optimizer.sharding == b.optimizer.sharding && a.other_sharding == b.other_sharding &&
          a.target->keeps_ends == b.target->keeps_ends && a.target->refuses == b.target->refuses;
+}
+
+/// The plans with the kernels of another question about the same.
+std::vector<Candidate> with_kernels(Problem problem, Framework kernels,
+                                    std::vector<Candidate> plans) {
+  if (problem.kernels == kernels) return plans;
+  problem.kernels = kernels;
+  const Space space(problem);
+  for (Candidate& plan : plans) {
+    Candidate other = space.evaluate(plan.name, plan.plan);
+    plan.plan = std::move(other.plan);
+    plan.prediction = std::move(other.prediction);
+    plan.rejected = std::move(other.rejected);
+  }
+  std::erase_if(plans, [](const Candidate& plan) { return !plan.prediction; });
+  return plans;
 }
 
 /// Not stopped by reasons that the row does not know: the exporter has the last word.
@@ -132,7 +149,8 @@ std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const
         plans = search_exact(own, control).plans;
         asked.emplace_back(own, plans);
       }
-      plans.insert(plans.end(), known.begin(), known.end());
+      for (Candidate& plan : with_kernels(problem, own.kernels, known))
+        plans.push_back(std::move(plan));
       judge(answer, problem, plans);
     } catch (const Error& error) {
       answer.reason = error.message();

@@ -53,7 +53,8 @@ CostSetting setting_of(const Problem& problem, int tensor_parallel) {
           .microbatch = problem.microbatches.front(),
           .sequence = problem.sequence,
           .tensor_parallel = tensor_parallel,
-          .precision = problem.precision};
+          .precision = problem.precision,
+          .kernels = problem.kernels};
 }
 
 }  // namespace

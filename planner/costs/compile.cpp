@@ -432,7 +432,9 @@ Compiled compile(const Plan& plan, const Profile& profile, const Cluster& cluste
 
 Compiled compile_with_norm(const Plan& plan, const Profile& profile, const Cluster& cluster) {
   validate(plan, profile.model, cluster);
-  CostBook book(profile, cluster, {.precision = plan.precision, .sequence = plan.batch.sequence});
+  CostBook book(
+      profile, cluster,
+      {.precision = plan.precision, .sequence = plan.batch.sequence, .kernels = plan.kernels});
   return compile_columns(plan, book, 1, true, GradientNorm::global);
 }
 

@@ -217,7 +217,8 @@ CostBookSetting book_setting(const Plan& plan) {
   return {.precision = plan.precision,
           .sequence = plan.batch.sequence,
           .parallelism = plan.parallelism,
-          .sharding = plan.optimizer.sharding};
+          .sharding = plan.optimizer.sharding,
+          .kernels = plan.kernels};
 }
 
 CostSetting CostBook::setting_for(int kind, std::int64_t samples, int peers) const {
@@ -228,7 +229,8 @@ CostSetting CostBook::setting_for(int kind, std::int64_t samples, int peers) con
       .sequence = setting_.sequence,
       .tensor_parallel = tensor_degree(setting_.parallelism, static_cast<std::size_t>(peers)),
       .precision = setting_.precision,
-      .parallelism = setting_.parallelism};
+      .parallelism = setting_.parallelism,
+      .kernels = setting_.kernels};
   // One device has all tokens; measurements of it know nothing of peers.
   if (setting.tensor_parallel == 1) setting.parallelism.sequence = false;
   return setting;

@@ -26,6 +26,7 @@ struct PlanOptions {
   std::optional<std::int64_t> microbatch;  ///< samples per microbatch, over all replicas
   std::optional<std::int64_t> sequence;    ///< tokens per sample
   std::optional<Precision> precision;
+  std::optional<Framework> kernels;  ///< of layers whose costs are estimated
   std::optional<OptimizerKind> optimizer;
   std::optional<Sharding> sharding;
   std::optional<Bytes> gradient_bucket;

@@ -7,6 +7,7 @@
 //     "cluster": "4xcpu",                  up as given, then beside the plan
 //     "profile": "xxh3:9f0c…",             hash of the costs the plan was made with; "" if none
 //     "precision": "fp32",
+//     "kernels": "megatron",               of layers whose costs are estimated; or "torch"
 //     "batch": {"global": 64, "microbatch": 2, "microbatches": 32, "sequence": 1024},
 //     "schedule": {"name": "1f1b", "virtual_stages": 1},           also "group": 4, "warm_up": [4, 3],
 //     "weights": "flush",                                          "pipes": 4, "sequence_chunks": 2
@@ -201,6 +202,7 @@ SearchFigures read_search(const Json& json, const Batch& batch) {
 void read_settings(const Json& json, Plan& plan) {
   if (json.contains("profile")) plan.profile = json["profile"].string();
   if (json.contains("precision")) plan.precision = read_name(json["precision"], read_precision);
+  if (json.contains("kernels")) plan.kernels = read_name(json["kernels"], read_framework);
   if (json.contains("schedule")) plan.schedule = read_schedule(json["schedule"]);
   if (json.contains("weights")) plan.weights = read_name(json["weights"], read_weight_policy);
   if (json.contains("replicas")) plan.replicas = read_name(json["replicas"], read_replica_policy);
@@ -313,8 +315,8 @@ Value search_value(const SearchFigures& figures) {
 
 Plan read_plan(const Json& json) {
   json.expect_format(plan_format);
-  json.allow_only({"format", "model", "cluster", "profile", "precision", "batch", "schedule",
-                   "weights", "replicas", "optimizer", "parallelism", "order", "stages",
+  json.allow_only({"format", "model", "cluster", "profile", "precision", "kernels", "batch",
+                   "schedule", "weights", "replicas", "optimizer", "parallelism", "order", "stages",
                    "predicted", "search"});
   Plan plan;
   plan.model = json["model"].string();
@@ -332,6 +334,7 @@ std::string write_plan(const Plan& plan) {
               {"cluster", plan.cluster},
               {"profile", plan.profile},
               {"precision", to_string(plan.precision)}};
+  if (plan.kernels != Framework::megatron) value["kernels"] = to_string(plan.kernels);
   value["batch"] = batch_value(plan.batch);
   value["schedule"] = schedule_value(plan.schedule);
   value["weights"] = to_string(plan.weights);

@@ -51,6 +51,17 @@ std::int64_t usual_sequence(const Profile& profile) {
                                  : profile.entries.front().setting.sequence;
 }
 
+bool estimates_kernels(const Profile& profile) {
+  return profile.entries.empty() && profile.model.transformer.has_value();
+}
+
+void require_estimated_kernels(const Profile& profile) {
+  if (estimates_kernels(profile)) return;
+  fail_usage("whose kernels layers have matters to estimates of transformers only; ",
+             profile.entries.empty() ? "this model is none" : "these layers were measured",
+             ": leave it away");
+}
+
 std::int64_t usual_microbatch(const Profile& profile) {
   std::int64_t largest = 1;
   for (const ProfileEntry& entry : profile.entries) {

@@ -22,6 +22,10 @@ Precision usual_precision(const Profile& profile, const std::vector<DeviceKind>&
 std::string why_usual_precision(const Profile& profile, const std::vector<DeviceKind>& kinds);
 /// What the profile was measured with, else the model's own; 0 where samples are not sequences.
 std::int64_t usual_sequence(const Profile& profile);
+/// Whether layers' costs are estimated kernel by kernel: a transformer's that was not measured.
+bool estimates_kernels(const Profile& profile);
+/// Throws Error (usage) where nothing depends on whose kernels layers have.
+void require_estimated_kernels(const Profile& profile);
 /// The largest measured one, or 1.
 std::int64_t usual_microbatch(const Profile& profile);
 

@@ -34,6 +34,7 @@ struct Problem : Constraints {
   SourceFile source;
   Cluster cluster;
   Precision precision = Precision::float32;
+  Framework kernels = Framework::megatron;  ///< of layers whose costs are estimated
   std::int64_t global_batch = 1;
   std::int64_t sequence = 0;
   OptimizerChoice optimizer;

@@ -39,6 +39,7 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
     if (question.memory[kind]) problem.cluster.kinds[kind].memory = *question.memory[kind];
   }
   problem.precision = plan.precision;
+  problem.kernels = plan.kernels;
   problem.global_batch = plan.batch.global;
   problem.sequence = plan.batch.sequence;
   problem.optimizer = plan.optimizer;

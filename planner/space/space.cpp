@@ -126,7 +126,8 @@ Space::Space(const Problem& problem)
     CostBookSetting setting{.precision = problem.precision,
                             .sequence = problem.sequence,
                             .parallelism = parallelism,
-                            .sharding = problem.optimizer.sharding};
+                            .sharding = problem.optimizer.sharding,
+                            .kernels = problem.kernels};
     if (!again.empty())
       plain_books_.push_back(std::make_unique<CostBook>(problem.profile, cluster_, setting));
     setting.again = again;
@@ -224,7 +225,8 @@ CostBook& Space::book(const Plan& plan) const {
         CostBookSetting{.precision = problem_.precision,
                         .sequence = problem_.sequence,
                         .parallelism = parallelism_[static_cast<std::size_t>(choice)],
-                        .sharding = sharding});
+                        .sharding = sharding,
+                        .kernels = problem_.kernels});
   }
   return *other;
 }
@@ -354,6 +356,7 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
   plan.cluster = problem_.cluster_name;
   plan.profile = problem_.profile_hash;
   plan.precision = problem_.precision;
+  plan.kernels = problem_.kernels;
   plan.batch = {problem_.global_batch, setting.whole(), setting.all_microbatches(),
                 problem_.sequence};
   plan.schedule = choice_for(setting, layout.replicas);
@@ -450,6 +453,7 @@ std::optional<Schedule> Space::schedule(const Setting& setting,
 Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
   Candidate candidate{
       .name = name, .plan = plan, .prediction = {}, .objective = {}, .rejected = {}};
+  candidate.plan.kernels = problem_.kernels;
   // Other planners' stages bring tensor-parallel degrees of their own.
   candidate.plan.parallelism = parallelism_[static_cast<std::size_t>(choice_of(plan.parallelism))];
   candidate.plan.parallelism.sequence =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/problem/defaults.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
@@ -163,6 +164,7 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
   require_states(problem, target);
   if (!target.trains) problem.straight = true;
   problem.target = &target;
+  if (!said.kernels && estimates_kernels(problem.profile)) problem.kernels = target.kernels;
   return problem;
 }
 

@@ -32,6 +32,7 @@ const Target deepspeed_target{.name = "deepspeed",
                               .expert_parallel = false,
                               .sharding = any_sharding,
                               .precision = usual_precisions,
+                              .kernels = Framework::torch,
                               .refuses = deepspeed_refuses};
 
 }  // namespace stagecraft

@@ -48,6 +48,7 @@ struct Target {
   bool empty_stages = false;
   std::span<const Sharding> sharding = {};    ///< over replicas
   std::span<const Precision> precision = {};  ///< of products
+  Framework kernels = Framework::megatron;    ///< of its layers
   /// Why it does not run such a pipeline; empty if it does. Null: it runs every one.
   std::string (*refuses)(const TargetPipeline& pipeline) = nullptr;
 };

@@ -37,6 +37,7 @@ constexpr Target torch_of(std::string_view version) {
           .recompute = recompute_in_torch,
           .sharding = whole_states,
           .precision = usual_precisions,
+          .kernels = Framework::torch,
           .refuses = torch_refuses};
 }
 

@@ -40,6 +40,7 @@ const Target torchtitan_target{.name = "torchtitan",
                                .only_transformers = true,
                                .sharding = any_sharding,
                                .precision = usual_precisions,
+                               .kernels = Framework::torch,
                                .refuses = torchtitan_refuses};
 
 }  // namespace stagecraft

@@ -62,6 +62,7 @@ const std::map<std::string, std::string> values{
     {"--iterations", "3"},
     {"--jitter", "20%"},
     {"--keep", "pp,vpp"},
+    {"--kernels", "torch"},
     {"--link-policy", "blocking-pair"},
     {"--mem-limit", "50%"},
     {"--memory", "9GiB"},

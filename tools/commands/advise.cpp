@@ -62,7 +62,7 @@ std::string word_of_shell(const std::string& word) {
 std::string given_flags(const CLI::App& app) {
   std::string text;
   for (const char* flag :
-       {"--model", "--cluster", "--batch", "--microbatch", "--sequence", "--precision",
+       {"--model", "--cluster", "--batch", "--microbatch", "--sequence", "--precision", "--kernels",
         "--optimizer", "--sharding", "--gradient-bucket", "--schedule", "--replicas", "--set"}) {
     for (const std::string& value : app.get_option(flag)->results())
       text += concat(" ", flag, " ", word_of_shell(value));
@@ -130,10 +130,11 @@ Advised read_input(Console& console, const CLI::App& app, const AdviseArguments&
   }
   refuse_given(app, {"--set"},
                "is for variables of a launch script; stagecraft simulate PLAN --set asks what if");
-  refuse_given(app,
-               {"--model", "--cluster", "--batch", "--microbatch", "--sequence", "--precision",
-                "--optimizer", "--sharding", "--gradient-bucket", "--schedule", "--replicas"},
-               "goes with a launch script; a plan says it itself");
+  refuse_given(
+      app,
+      {"--model", "--cluster", "--batch", "--microbatch", "--sequence", "--precision", "--kernels",
+       "--optimizer", "--sharding", "--gradient-bucket", "--schedule", "--replicas"},
+      "goes with a launch script; a plan says it itself");
   LoadedPlan loaded = load_plan_text(content, arguments.input);
   console.input(loaded.path, loaded.hash);
   const Target* target = target_of(loaded.plan);
@@ -277,7 +278,7 @@ void declare_options(CLI::App& app, AdviseArguments& arguments) {
   declare_memory(app, arguments.memory, "Plan");
   declare_plan_flags(app, arguments.script);
   for (const char* flag :
-       {"--model", "--cluster", "--batch", "--microbatch", "--sequence", "--precision",
+       {"--model", "--cluster", "--batch", "--microbatch", "--sequence", "--precision", "--kernels",
         "--optimizer", "--sharding", "--gradient-bucket", "--schedule", "--replicas", "--set"}) {
     app.get_option(flag)->group("With a launch script");
   }

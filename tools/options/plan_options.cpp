@@ -34,6 +34,7 @@ PlanOptions options_from(const PlanFlags& flags) {
       .microbatch = given(flags.microbatch),
       .sequence = given(flags.sequence),
       .precision = read_flag("--precision", flags.precision, read_precision),
+      .kernels = read_flag("--kernels", flags.kernels, read_framework),
       .optimizer = read_flag("--optimizer", flags.optimizer, read_optimizer_kind),
       .sharding = read_flag("--sharding", flags.sharding, sharding_of_word),
       .gradient_bucket = {},
@@ -64,7 +65,7 @@ ScriptVariables read_variables(const std::vector<std::string>& words) {
 }  // namespace
 
 bool PlanFlags::any() const {
-  for (const std::string* text : {&model, &cluster, &precision, &optimizer, &sharding,
+  for (const std::string* text : {&model, &cluster, &precision, &kernels, &optimizer, &sharding,
                                   &gradient_bucket, &schedule, &replicas}) {
     if (!text->empty()) return true;
   }
@@ -94,6 +95,9 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--precision", flags.precision,
                  concat(unless, "precision fp32, bf16, fp16, fp8, fp8+attention or fp64"))
       ->type_name("P");
+  app.add_option("--kernels", flags.kernels,
+                 concat(unless, "whose kernels estimated layers have, megatron or torch"))
+      ->type_name("NAME");
   app.add_option("--optimizer", flags.optimizer, concat(unless, "optimizer adamw or sgd"))
       ->type_name("NAME");
   app.add_option("--sharding", flags.sharding,

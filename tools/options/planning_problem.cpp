@@ -299,6 +299,7 @@ std::string target_help() {
 SaidOfPlans said_of_plans(const PlanningOptions& options) {
   return {.schedule = options.schedule != "auto",
           .sharding = options.sharding != "auto",
+          .kernels = !options.kernels.empty(),
           .sequence_parallel = options.sequence_parallel != "auto",
           .context_parallel = options.context_parallel != "auto",
           .expert_parallel = options.expert_parallel != "auto",
@@ -354,6 +355,10 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   problem.precision = options.precision.empty()
                           ? usual_precision(loaded.profile, kinds_of(problem))
                           : read_named("--precision", options.precision, read_precision);
+  if (!options.kernels.empty()) {
+    problem.kernels = read_named("--kernels", options.kernels, read_framework);
+    require_estimated_kernels(loaded.profile);
+  }
   problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
   problem.global_batch = batch_for(options, loaded.profile);
   problem.microbatches = microbatch_choices(options, loaded.profile, problem.global_batch);
@@ -465,6 +470,10 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "Precision: fp32, bf16, fp16, fp8 (products only), fp8+attention or fp64 (that of "
                  "the profile or the device)")
       ->type_name("P");
+  app.add_option("--kernels", options.kernels,
+                 "Whose kernels estimated layers have: megatron (Transformer Engine's) or torch "
+                 "(PyTorch's) (those of --for NAME, else megatron)")
+      ->type_name("NAME");
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");
   app.add_option("--sharding", options.sharding,

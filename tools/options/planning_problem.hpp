@@ -21,7 +21,7 @@ class Console;
 
 /// Flags as they were given.
 struct PlanningOptions {
-  std::string model, microbatch = "auto", tensor_parallel = "auto", precision, optimizer = "adamw",
+  std::string model, microbatch = "auto", tensor_parallel = "auto", precision, kernels, optimizer = "adamw",
                      sharding = "auto", schedule = "auto", sequence_parallel = "auto",
                      context_parallel = "auto", expert_parallel = "auto",
                      expert_tensor_parallel = "auto";

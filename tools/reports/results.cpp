@@ -323,8 +323,9 @@ std::string prediction_sentence(const Plan& plan, const Cluster& cluster,
     text +=
         fmt::format(" ({} tokens/s/{})", readable(tokens / devices), device_word(plan, cluster));
   }
-  return text + fmt::format(", bubble {} ({} costs)", percent(prediction.bubble),
-                            to_string(prediction.provenance));
+  return text + fmt::format(", bubble {} ({} costs{})", percent(prediction.bubble),
+                            to_string(prediction.provenance),
+                            plan.kernels == Framework::torch ? " of PyTorch's kernels" : "");
 }
 
 std::string utilisation_sentence(const Plan& plan, const Cluster& cluster,

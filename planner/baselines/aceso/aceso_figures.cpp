@@ -94,7 +94,8 @@ AcesoDatabase aceso_figures(const Problem& problem) {
                                 .microbatch = share,
                                 .sequence = problem.sequence,
                                 .tensor_parallel = degree,
-                                .precision = problem.precision};
+                                .precision = problem.precision,
+                                .kernels = problem.kernels};
       if (!has_costs(problem, setting)) continue;
       const std::vector<LayerCost> costs = layer_costs(problem.profile, kind, setting);
       database.tables.push_back(

@@ -109,6 +109,7 @@ Candidate rejected(const Problem& problem, const Parts& parts, std::string reaso
   plan.cluster = problem.cluster_name;
   plan.profile = problem.profile_hash;
   plan.precision = problem.precision;
+  plan.kernels = problem.kernels;
   const std::int64_t microbatch = problem.microbatches.front();
   plan.batch = {problem.global_batch, microbatch,
                 static_cast<int>(problem.global_batch / microbatch), problem.sequence};

@@ -58,7 +58,8 @@ std::vector<LayerCost> costs_of_first_device(const Problem& problem, const Space
                      {.device = kind.name,
                       .microbatch = microbatch,
                       .sequence = problem.sequence,
-                      .precision = problem.precision});
+                      .precision = problem.precision,
+                      .kernels = problem.kernels});
 }
 
 PipedreamStates states_of(const Problem& problem, const Space& space, std::int64_t microbatch,

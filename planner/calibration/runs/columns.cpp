@@ -137,27 +137,9 @@ void read_gradients_cell(RunDraft& draft, const Cell& cell) {
 }
 
 void read_framework_cell(RunDraft& draft, const Cell& cell) {
-  struct Word {
-    std::string_view name;
-    Framework framework;
-  };
-  constexpr std::array words{Word{"megatron", Framework::megatron},
-                             Word{"nemo", Framework::megatron},
-                             Word{"megatron-bridge", Framework::megatron},
-                             Word{"torch", Framework::torch},
-                             Word{"fsdp", Framework::torch},
-                             Word{"torchtitan", Framework::torch},
-                             Word{"deepspeed", Framework::torch},
-                             Word{"llm-foundry", Framework::torch}};
-  std::vector<std::string> names;
-  for (const auto& [name, framework] : words) {
-    names.emplace_back(name);
-    if (cell.text != name) continue;
-    draft.run.recipe.work.framework = framework;
-    draft.framework_said = true;
-    return;
-  }
-  cell.fail(concat("expected one of ", join_words(names), ", found \"", cell.text, "\""));
+  draft.run.recipe.work.framework =
+      quantity_in(cell, [](const std::string& text) { return read_framework(text); });
+  draft.framework_said = true;
 }
 
 /// DeepEP and HybridEP send a token to each other node once.

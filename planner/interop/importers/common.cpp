@@ -19,7 +19,7 @@ SourcePlace place_of(const Json& json) {
   }
 }
 
-Plan begin_plan(const PlanQuestion& question) {
+Plan begin_plan(const PlanQuestion& question, Framework usual_kernels) {
   const PlanOptions& options = question.options;
   Plan plan;
   plan.model = question.model_name;
@@ -27,6 +27,8 @@ Plan begin_plan(const PlanQuestion& question) {
   plan.profile = question.profile_hash;
   plan.precision =
       options.precision.value_or(usual_precision(question.profile, kinds_in_use(question.cluster)));
+  if (options.kernels) require_estimated_kernels(question.profile);
+  if (estimates_kernels(question.profile)) plan.kernels = options.kernels.value_or(usual_kernels);
   plan.optimizer.kind = options.optimizer.value_or(OptimizerKind::adamw);
   plan.optimizer.sharding = options.sharding.value_or(Sharding::none);
   plan.optimizer.gradient_bucket = options.gradient_bucket.value_or(0);

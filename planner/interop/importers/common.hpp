@@ -21,8 +21,8 @@ SourcePlace place_of(const Json& json);
 inline constexpr std::int64_t most_samples = std::int64_t{1} << 40;
 
 /// A plan for the question with everything that its options, its profile or defaults say; without
-/// batch and stages.
-Plan begin_plan(const PlanQuestion& question);
+/// batch and stages. Layers that are estimated have the kernels of what reads such files.
+Plan begin_plan(const PlanQuestion& question, Framework usual_kernels = Framework::megatron);
 
 /// What the file says, else the option. Throws Error (usage) if both do.
 template <class Value>

@@ -337,7 +337,7 @@ ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
                                      ? std::vector<int>{0, layers}
                                      : read_parts(json.is_array() ? json : json["parts"], layers);
   const PlanQuestion settled = with_config(question, json);
-  ImportedPlan imported{.plan = begin_plan(settled)};
+  ImportedPlan imported{.plan = begin_plan(settled, Framework::torch)};
   if (json.is_object()) list_members(json, "", imported);
   require_mostly_known(imported);
   const Degrees degrees =

@@ -270,7 +270,7 @@ ImportedPlan import_torch(std::string_view content, const std::string& file,
   const int ranks = read_ranks(json, schedule, static_cast<int>(layers.size()));
   const Degrees degrees = read_degrees(json, question, ranks);
   const TorchCheckpoints checkpoints = read_torch_checkpoints(json);
-  ImportedPlan imported{.plan = begin_plan(question)};
+  ImportedPlan imported{.plan = begin_plan(question, Framework::torch)};
   std::vector<ForeignStage> stages;
   for (std::size_t s = 0; s < layers.size(); ++s) {
     const int rank = device_of_stage(schedule.placement, static_cast<int>(s), ranks);

@@ -66,6 +66,17 @@ TEST_CASE("a plan with one value set is the plan that has this value") {
     expected.plan.batch.sequence = 512;
     CHECK(after(plan, {"sharding=zero1", "precision=fp32", "seq=512"}) == expected.plan);
   }
+  SECTION("whose kernels layers have") {
+    LoadedPlan expected = plan;
+    expected.plan.kernels = Framework::torch;
+    CHECK(after(plan, {"kernels=fsdp"}) == expected.plan);
+    CHECK(step_after(plan, {"kernels=torch"}) == step(expected));
+    CHECK(step(expected) != step(plan));
+    LoadedPlan measured = plan;
+    measured.profile.entries.emplace_back();
+    CHECK_THROWS_WITH(changed(measured, read({"kernels=torch"})),
+                      Catch::Contains("these layers were measured"));
+  }
 }
 
 TEST_CASE("a change of degrees gives the plan that has these degrees") {

@@ -12,10 +12,9 @@ using namespace stagecraft::tests;
 
 namespace {
 
-/// What a plan cannot say is as plans take it: Megatron-LM's kernels with fused attention, a loss
-/// in fp32, gradients in fp32, no dropout, nothing beside anything.
+/// What a plan cannot say is as plans take it: fused attention, a loss in fp32, gradients in fp32,
+/// no dropout, nothing beside anything.
 Recipe as_planned(Recipe recipe) {
-  recipe.work.framework = Framework::megatron;
   recipe.work.fused_attention = recipe.work.grouped_experts = true;
   recipe.work.fused_loss = recipe.work.dropout = recipe.work.forwards_in_nodes = false;
   recipe.work.gradient_bytes = 4;
@@ -57,7 +56,8 @@ PlannedStage stage_of_plan(const Recipe& recipe) {
                                           .context = work.context_parallel,
                                           .expert = work.expert_parallel,
                                           .expert_tensor = work.expert_tensor_parallel,
-                                          .expert_load = work.expert_load}};
+                                          .expert_load = work.expert_load},
+                          .kernels = work.framework};
   const int layers = static_cast<int>(profile.model.layers.size());
   for (const Layer& layer : profile.model.layers)
     setting.again.push_back(is_block(layer) ? work.recompute : Recomputed::none);
@@ -98,6 +98,8 @@ TEST_CASE("layers and updates take the same in a plan and in the ledger", "[door
                          .sequence_parallel = tensor > 2,
                          .context_parallel = context,
                          .precision = precision};
+          check_equal(one_stage_of(recipe));
+          recipe.work.framework = Framework::torch;
           check_equal(one_stage_of(recipe));
         }
       }

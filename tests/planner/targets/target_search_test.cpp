@@ -2,6 +2,8 @@
 // and every plan it answers is one that the framework's row allows and its exporter writes.
 
 #include "planner/analysis/certificate.hpp"
+#include "planner/analysis/frameworks.hpp"
+#include "planner/costs/predict.hpp"
 #include "planner/search/brute_force.hpp"
 #include "planner/search/exact.hpp"
 #include "planner/space/schedule_choices.hpp"
@@ -150,6 +152,52 @@ TEST_CASE("what a row does not have is refused if somebody said it, and left out
   problem.recompute_layers.clear();
   problem.excluded = {0};
   CHECK_THAT(refusal_of("torch", {}), Catch::Contains("instead of --exclude"));
+}
+
+TEST_CASE(
+    "a framework's layers have its kernels, unless somebody said whose or they were measured") {
+  Problem problem = problem_of({.model = builtin_model("llama3-8b"), .entries = {}},
+                               parse_cluster("8xh100"), 32, {8});
+  problem.precision = Precision::bfloat16;
+  const auto kernels = [&](const Target& target, SaidOfPlans said) {
+    return for_target(problem, target, said).kernels;
+  };
+  for (const Target* target :
+       {&torch_target, &torch_2_11_target, &torchtitan_target, &deepspeed_target}) {
+    CHECK(kernels(*target, {}) == Framework::torch);
+    CHECK(kernels(*target, {.kernels = true}) == Framework::megatron);
+  }
+  CHECK(kernels(megatron_target, {}) == Framework::megatron);
+  CHECK(kernels(megatron_bridge_target, {}) == Framework::megatron);
+  problem.kernels = Framework::torch;
+  CHECK(kernels(megatron_target, {.kernels = true}) == Framework::torch);
+  problem = random_transformer(1);
+  REQUIRE_FALSE(problem.profile.entries.empty());
+  CHECK(kernels(torch_target, {}) == Framework::megatron);
+}
+
+TEST_CASE("what a framework's best plan takes is what its kernels take") {
+  Problem problem = problem_of({.model = builtin_model("llama3-8b"), .entries = {}},
+                               parse_cluster("4xh100"), 8, {4});
+  problem.precision = Precision::bfloat16;
+  problem.sequence = 8192;
+  problem.optimizer.sharding = Sharding::zero3;
+  const SearchResult found = search_exact(problem, {.explain = false});
+  REQUIRE_FALSE(found.plans.empty());
+  REQUIRE(found.plans.front().plan.kernels == Framework::megatron);
+  std::optional<Duration> megatron, torchtitan;
+  for (const FrameworkAnswer& answer :
+       answers_of_frameworks(problem, {.sharding = true}, found.plans, {}, 1)) {
+    if (!answer.best) continue;
+    const Plan& plan = answer.best->plan;
+    CHECK(plan.kernels == answer.target->kernels);
+    CHECK(answer.best->prediction->step == predict(plan, problem.profile, problem.cluster).step);
+    if (answer.target == &megatron_target) megatron = pace(*answer.best->prediction);
+    if (answer.target == &torchtitan_target) torchtitan = pace(*answer.best->prediction);
+  }
+  REQUIRE(megatron);
+  REQUIRE(torchtitan);
+  CHECK(*torchtitan > *megatron);
 }
 
 TEST_CASE("frameworks are found by name and version") {

@@ -18,9 +18,9 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          sequence_parallel: Literal["auto", "on", "off"] | None = None, context_parallel: Value | None = None,
          cp: Value | None = None, expert_parallel: Value | None = None, ep: Value | None = None,
          expert_tensor_parallel: Value | None = None, expert_nodes: int | None = None, expert_load: float | None = None,
-         sequence: int | None = None, precision: Value | None = None, optimizer: Value | None = None,
-         sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
-         mem_limit: Value | None = None,
+         sequence: int | None = None, precision: Value | None = None, kernels: Value | None = None,
+         optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
+         schedule: Value | None = None, mem_limit: Value | None = None,
          recompute: Literal["auto", "none", "selective", "full", "layers"] | None = None, fix: Values | None = None,
          straight: bool = False, max_stages: int | None = None, min_layers_per_stage: int | None = None,
          objective: Value | None = None, price: Values | None = None,
@@ -66,6 +66,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     sequence: Tokens per sample, 32k for 32768 (the model's)
     precision: Precision: fp32, bf16, fp16, fp8 (products only), fp8+attention or fp64 (that of the profile or the
         device)
+    kernels: Whose kernels estimated layers have: megatron (Transformer Engine's) or torch (PyTorch's) (those of
+        --for …
     optimizer: Optimizer: adamw or sgd (adamw)
     sharding: Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of gradients, too; zero3 (or
         fsdp), …
@@ -126,6 +128,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--expert-load", expert_load, False, False),
         ("--sequence", sequence, False, False),
         ("--precision", precision, False, False),
+        ("--kernels", kernels, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -461,9 +464,9 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
            depth: int | None = None, time_limit: Value | None = None, memory: Value | None = None,
            mem_limit: Value | None = None, model: Input | None = None, cluster: Input | None = None,
            batch: int | None = None, gbs: int | None = None, microbatch: int | None = None, sequence: int | None = None,
-           precision: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
-           gradient_bucket: Value | None = None, schedule: Value | None = None, replicas: Value | None = None,
-           set: Value | None = None, seed: int | None = None, threads: int | None = None,
+           precision: Value | None = None, kernels: Value | None = None, optimizer: Value | None = None,
+           sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
+           replicas: Value | None = None, set: Value | None = None, seed: int | None = None, threads: int | None = None,
            progress: Progress = True) -> AdviseResult:
     """Tells what to change in a plan or launch script, in its framework's words.
 
@@ -484,6 +487,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
     microbatch: With a plan, if the file leaves it open: samples per microbatch, over all replicas
     sequence: With a plan, if the file leaves it open: tokens per sample, 32k for 32768
     precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8, fp8+attention or fp64
+    kernels: With a plan, if the file leaves it open: whose kernels estimated layers have, megatron or torch
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -511,6 +515,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         ("--microbatch", microbatch, False, False),
         ("--sequence", sequence, False, False),
         ("--precision", precision, False, False),
+        ("--kernels", kernels, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -863,10 +868,10 @@ def ledger(*, sets: Values | None = None, device: Value | None = None, constants
 def import_(format: Input, file: Input, *, device: Value | None = None, model: Input | None = None,
             cluster: Input | None = None, batch: int | None = None, gbs: int | None = None,
             microbatch: int | None = None, sequence: int | None = None, precision: Value | None = None,
-            optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
-            schedule: Value | None = None, replicas: Value | None = None, set: Value | None = None,
-            seed: int | None = None, threads: int | None = None, output: PathLike | None = None,
-            progress: Progress = True) -> ImportResult:
+            kernels: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
+            gradient_bucket: Value | None = None, schedule: Value | None = None, replicas: Value | None = None,
+            set: Value | None = None, seed: int | None = None, threads: int | None = None,
+            output: PathLike | None = None, progress: Progress = True) -> ImportResult:
     """Converts another system's model, profile or plan.
 
     format: huggingface: config.json of a model of one of the known families (stagecraft model list): layers and …
@@ -879,6 +884,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
     microbatch: With a plan, if the file leaves it open: samples per microbatch, over all replicas
     sequence: With a plan, if the file leaves it open: tokens per sample, 32k for 32768
     precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8, fp8+attention or fp64
+    kernels: With a plan, if the file leaves it open: whose kernels estimated layers have, megatron or torch
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -901,6 +907,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         ("--microbatch", microbatch, False, False),
         ("--sequence", sequence, False, False),
         ("--precision", precision, False, False),
+        ("--kernels", kernels, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
