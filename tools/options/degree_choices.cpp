@@ -17,15 +17,18 @@ std::vector<int> listed(std::string_view flag, const std::string& text) {
   return read_small_integers(flag, text, 1, most_degree);
 }
 
-/// Powers of two within the innermost links, as long as each peer keeps 4,096 tokens of a sequence:
-/// of a shorter one, pipelines and replicas share the samples at less cost.
+/// Powers of two within the innermost links: of sequences of 8,192 tokens and more as long as each
+/// peer keeps 2,048 of them. Of shorter ones, pipelines and replicas share the samples at less
+/// cost.
 std::vector<int> context_choices(const PlanningOptions& options, const Problem& problem) {
   if (options.context_parallel != "auto")
     return listed("--context-parallel", options.context_parallel);
-  constexpr std::int64_t least_tokens = 4096;
+  constexpr std::int64_t least_shared = 8192;
+  constexpr std::int64_t least_tokens = 2048;
   const std::vector<Level>& levels = problem.cluster.levels;
   std::vector<int> degrees{1};
-  if (!may_share_layers(problem) || levels.empty()) return degrees;
+  if (!may_share_layers(problem) || levels.empty() || problem.sequence < least_shared)
+    return degrees;
   for (int degree = 2; degree <= levels.back().count; degree *= 2) {
     if (problem.sequence % degree != 0 || problem.sequence / degree < least_tokens) break;
     degrees.push_back(degree);

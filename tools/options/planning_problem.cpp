@@ -444,7 +444,7 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->check(CLI::IsMember({"auto", "on", "off"}));
   app.add_option("--context-parallel,--cp", options.context_parallel,
                  "Context-parallel degrees to try: a list, or auto, for sequences of 8192 tokens "
-                 "and more, 4096 of them on each device")
+                 "and more, 2048 of them on each device")
       ->type_name("N|auto");
   app.add_option("--expert-parallel,--ep", options.expert_parallel,
                  "Expert-parallel degrees to try: a list, or auto, for those that divide the "

@@ -13,6 +13,7 @@
 #include "planner/analysis/utilisation.hpp"
 #include "planner/plan/plan_words.hpp"
 #include "planner/problem/constraints.hpp"
+#include "planner/problem/defaults.hpp"
 #include "planner/problem/objective.hpp"
 #include "planner/search/heuristics/warm_starts.hpp"
 #include "planner/space/device_orders.hpp"
@@ -254,6 +255,19 @@ std::string least_of_others(const Problem& problem, const SearchResult& search) 
   return fmt::format("{} {}", readable(times * objective.value, 6), objective.unit);
 }
 
+/// Of context parallelism what was not tried, where devices and sequence have room for it.
+std::string context_not_tried(const Problem& problem) {
+  int most = 1;
+  for (const Parallelism& choice : parallelism_choices(problem))
+    most = std::max(most, choice.context);
+  const bool trains = problem.schedules.empty() || problem.schedules.front().name != "inference";
+  const bool has_room = most <= available_devices(problem) / 2 && problem.sequence > 0 &&
+                        problem.sequence % (2 * std::int64_t{most}) == 0;
+  if (!trains || !has_room || !estimates_kernels(problem.profile)) return "";
+  return most == 1 ? "; context parallelism was not tried"
+                   : fmt::format("; context-parallel degrees above {} were not tried", most);
+}
+
 std::string certificate_sentence(const Problem& problem, const SearchResult& search,
                                  bool is_front) {
   if (is_front) {
@@ -270,12 +284,12 @@ std::string certificate_sentence(const Problem& problem, const SearchResult& sea
                          least_of_others(problem, search));
   }
   if (search.proved_optimal) {
-    return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}",
-                       search.candidates, search.pruned, among);
+    return fmt::format("optimal: proved over {} simulated and {} discarded candidates{}{}",
+                       search.candidates, search.pruned, among, context_not_tried(problem));
   }
-  return fmt::format("{} ({} simulated, {} discarded{}){}{}", distance_sentence(search),
+  return fmt::format("{} ({} simulated, {} discarded{}){}{}{}", distance_sentence(search),
                      search.candidates, search.pruned, search.interrupted ? ", stopped early" : "",
-                     among, of_searched(search));
+                     among, of_searched(search), context_not_tried(problem));
 }
 
 /// What a gap is due to: the bound that is lowest, and what it leaves out.

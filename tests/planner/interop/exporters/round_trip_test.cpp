@@ -138,6 +138,7 @@ void set_some_blocks_again(Random& random, Plan& plan) {
 /// What the format leaves open, as the plan has it.
 PlanOptions left_open(const std::string& format, const Plan& plan) {
   PlanOptions options;
+  options.kernels = plan.kernels;
   if (format != "megatron") options.sequence = plan.batch.sequence;
   const bool has_precision = format != "torch" && plan.precision != Precision::float32;
   if (format == "torch" || (format == "deepspeed" && !has_precision))
@@ -185,6 +186,7 @@ TEST_CASE("plans that are exported and imported again are the same") {
       const bool some_empty = format != "torch" && random.chance(30);
       Plan plan =
           random_plan(random, shape, may_interleave ? "interleaved" : "1f1b", question, some_empty);
+      if (random.chance(50)) plan.kernels = Framework::torch;
       if (format == "megatron") set_layers_again(random, plan);
       if (format == "deepspeed") set_all_layers_again(random, plan);
       if (format == "torch") set_some_blocks_again(random, plan);
