@@ -10,10 +10,12 @@ import sys
 from common import main, module_folder, ok, require, skip
 
 PLANS = {
-    "llama": "llama3-8b 4xh100 --batch 16 --microbatch 1 --schedule 1f1b --straight"
-             " --precision bf16",
-    "interleaved": "llama3-8b 4xh100 --batch 16 --microbatch 1 --schedule interleaved --straight",
-    "zb-h1": "llama3-8b 4xh100 --batch 16 --microbatch 1 --schedule zb-h1 --straight",
+    "llama": "llama3-8b 4xh100 --batch 16 --microbatch 1 --schedule 1f1b --straight --pp 4"
+             " --precision bf16 --for torchtitan",
+    "interleaved": "llama3-8b 4xh100 --batch 16 --microbatch 1 --schedule interleaved --straight"
+                   " --pp 4 --for torchtitan",
+    "zb-h1": "llama3-8b 4xh100 --batch 16 --microbatch 1 --schedule zb-h1 --straight --pp 4"
+             " --sequence 4096 --recompute none",
 }
 
 
