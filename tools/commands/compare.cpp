@@ -323,6 +323,9 @@ constexpr std::array differences{
         "different precisions",
         [](const PlanRow& a, const PlanRow& b) { return a.plan.precision != b.plan.precision; },
         "the faster one may compute less exactly"},
+    Difference{"layers with different kernels",
+               [](const PlanRow& a, const PlanRow& b) { return a.plan.kernels != b.plan.kernels; },
+               "simulate PLAN --set kernels=torch or megatron shows one with the other's"},
     Difference{"different tasks",
                [](const PlanRow& a, const PlanRow& b) {
                  const auto infers = [](const PlanRow& row) {

@@ -218,6 +218,7 @@ ordered_json plan_json(const Told& plan) {
           {"recompute", words_of_recompute(of)},
           {"schedule", of.schedule.name},
           {"precision", to_string(of.precision)},
+          {"costs", words_of_costs(of, plan.prediction.provenance)},
           {"sequence", of.batch.sequence},
           {"microbatches", of.batch.microbatches},
           {"parameters", parameters(plan.loaded.profile.model)},

@@ -312,6 +312,11 @@ std::string_view device_word(const Plan& plan, const Cluster& cluster) {
   return kind.generic || kind.name == "cpu" ? "device" : "GPU";
 }
 
+std::string words_of_costs(const Plan& plan, Provenance provenance) {
+  return fmt::format("{} costs{}", to_string(provenance),
+                     plan.kernels == Framework::torch ? " of PyTorch's kernels" : "");
+}
+
 std::string prediction_sentence(const Plan& plan, const Cluster& cluster,
                                 const Prediction& prediction) {
   std::string text = fmt::format("step {}, {} samples/s", format_duration(prediction.step),
@@ -323,9 +328,8 @@ std::string prediction_sentence(const Plan& plan, const Cluster& cluster,
     text +=
         fmt::format(" ({} tokens/s/{})", readable(tokens / devices), device_word(plan, cluster));
   }
-  return text + fmt::format(", bubble {} ({} costs{})", percent(prediction.bubble),
-                            to_string(prediction.provenance),
-                            plan.kernels == Framework::torch ? " of PyTorch's kernels" : "");
+  return text + fmt::format(", bubble {} ({})", percent(prediction.bubble),
+                            words_of_costs(plan, prediction.provenance));
 }
 
 std::string utilisation_sentence(const Plan& plan, const Cluster& cluster,

@@ -48,6 +48,9 @@ std::string tensor_degrees(const Plan& plan);
 /// What the plan's devices are called one by one: "GPU", or "device".
 std::string_view device_word(const Plan& plan, const Cluster& cluster);
 
+/// "datasheet costs", or "datasheet costs of PyTorch's kernels".
+std::string words_of_costs(const Plan& plan, Provenance provenance);
+
 /// "step 4.75s, 53.9 samples/s, 78,380 tokens/s (1,225 tokens/s/GPU), bubble 27.3 % (datasheet
 /// costs)": the prediction in a line.
 std::string prediction_sentence(const Plan& plan, const Cluster& cluster,

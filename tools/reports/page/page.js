@@ -196,7 +196,7 @@ function headline(plan) {
           `${countText(plan.stages.length)} ${plan.stages.length === 1 ? "stage" : "stages"}, ${plan.schedule}. ${plan.parameters.toLocaleString('en-US')} parameters, ${
               plan.precision}${
               plan.sequence ? `, ${plan.sequence.toLocaleString('en-US')} tokens a sample` :
-                              ''}. Predicted from ${figures.provenance} costs.`),
+                              ''}. Predicted from ${plan.costs}.`),
       element('dl', {class: 'cards'}, cards));
 }
 
@@ -672,7 +672,7 @@ function provenance(plan, measured, other) {
           'inputs and their hashes'),
       element(
           'p', {class: 'muted'},
-          `Costs: ${plan.figures.provenance}${plan.source ? ` (${plan.source})` : ''}. stagecraft ${
+          `Costs: ${plan.costs}${plan.source ? ` (${plan.source})` : ''}. stagecraft ${
               report.version}.`),
       plan.notes.length ?
           element('ul', {class: 'muted'}, plan.notes.map((note) => element('li', {}, note))) :
