@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <tuple>
 
 #include "profiles/error.hpp"
@@ -13,7 +14,8 @@ namespace stagecraft {
 namespace {
 
 /// One work's identity in a timeline. Unequal replicas split a message into several, told apart by
-/// `peer`.
+/// `peer`. Sums over different stages that share weights with one are alike: they come in the
+/// program's order.
 struct Key {
   int device = 0;
   Instruction instruction;
@@ -37,9 +39,9 @@ constexpr std::string_view remedy = "record one with stagecraft run PLAN --trace
 using Found = std::vector<std::vector<const Span*>>;
 
 Found find_spans(const Program& program, const Timeline& timeline) {
-  std::map<Key, int> places;
+  std::map<Key, std::vector<int>> places;
   for (std::size_t i = 0; i < program.work.size(); ++i)
-    places.emplace(key_of(program, program.work[i]), static_cast<int>(i));
+    places[key_of(program, program.work[i])].push_back(static_cast<int>(i));
   Found found;
   for (const Span& span : timeline.spans) {
     const auto place = places.find({span.device, span.instruction, span.peer.value_or(-1)});
@@ -51,12 +53,16 @@ Found find_spans(const Program& program, const Timeline& timeline) {
       fail("the timeline's steps do not count from 0; ", remedy);
     if (index(span.iteration) >= found.size())
       found.resize(index(span.iteration) + 1, std::vector<const Span*>(program.work.size()));
-    const Span*& slot = found[index(span.iteration)][index(place->second)];
-    if (slot != nullptr) {
+    auto& step = found[index(span.iteration)];
+    const auto free =
+        std::ranges::find_if(place->second, [&](int work) { return step[index(work)] == nullptr; });
+    if (free == place->second.end()) {
+      const std::size_t known = place->second.size();
       fail("the timeline has ", to_string(span.instruction), " on device ", span.device,
-           " twice in its step ", span.iteration, "; ", remedy);
+           known == 1 ? " twice" : " more than " + std::to_string(known) + " times",
+           " in its step ", span.iteration, "; ", remedy);
     }
-    slot = &span;
+    step[index(*free)] = &span;
   }
   return found;
 }

@@ -1,5 +1,7 @@
 #include "simulator/values/measured_steps.hpp"
 
+#include <algorithm>
+
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
 #include "tests/simulator/support.hpp"
@@ -108,6 +110,30 @@ TEST_CASE("iterations are steps, and the one with the median time stands alone",
   CHECK(step_time(typical) == median_time(steps));
   CHECK(typical.spans.size() * 3 == run.timeline.spans.size());
   CHECK(measured_steps(run.program, typical)[0].time == median_time(steps));
+}
+
+TEST_CASE("sums of weights over several stages are told apart by their order", "[measured_steps]") {
+  Run run =
+      run_of("1f1b", 2,
+             {.ties = {{.owner = 0, .user = 1, .bytes = 8}, {.owner = 0, .user = 1, .bytes = 64}}});
+  const Instruction sum{Op::reduce_tied, 0, 2};
+  CHECK(std::ranges::count(run.timeline.spans, sum, &Span::instruction) == 2 * 2);
+  std::find_if(run.timeline.spans.rbegin(), run.timeline.spans.rend(), [&](const Span& span) {
+    return span.instruction == sum;
+  })->end += 1ms;
+  const std::vector<MeasuredStep> steps = measured_steps(run.program, run.timeline);
+  REQUIRE(steps.size() == 2);
+  std::vector<Duration> times;
+  for (const int i : run.program.order[0]) {
+    if (run.program.work[index(i)].instruction == sum)
+      times.push_back(steps[1].work[index(i)].end - steps[1].work[index(i)].start);
+  }
+  CHECK(times == std::vector<Duration>{0ms, 1ms});
+  Timeline thrice = run.timeline;
+  thrice.spans.push_back(*std::ranges::find(run.timeline.spans, sum, &Span::instruction));
+  CHECK(message_of([&] {
+          measured_steps(run.program, thrice);
+        }).starts_with("the timeline has T0.2 on device 0 more than 2 times in its step 0"));
 }
 
 TEST_CASE("timelines of other plans and those cut short are refused", "[measured_steps]") {
