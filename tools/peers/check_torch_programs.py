@@ -33,6 +33,7 @@ except ImportError as error:
 
 import models  # noqa: E402
 from stagecraft.torch import Names, export, profile  # noqa: E402
+from stagecraft.torch.recording import know  # noqa: E402
 
 STEPS, TOLERANCE, INFEASIBLE = 10, 1e-6, 4
 ROWS = {}  #: of each model and case, what its profile, losses and weights are against the model's
@@ -40,7 +41,7 @@ SGD = {"vgg": 0.05}
 
 #: Each of these by each schedule, on 2 and 4 processes: model, depth
 FAMILIES = [("unet", "leaf"), ("towers", "leaf"), ("shared", "leaf"), ("lists", "leaf"), ("undropped", "leaf"), ("odds", "leaf"),
-            ("vgg", "leaf"), ("resnet", "leaf"), ("inception", "auto"), ("vit", "leaf"), ("gpt2", "leaf"), ("qwen3", "leaf")]
+            ("translator", "leaf"), ("pairs", "leaf"), ("vgg", "leaf"), ("resnet", "leaf"), ("inception", "auto"), ("vit", "leaf"), ("gpt2", "leaf"), ("qwen3", "leaf")]
 SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-v")
 
 #: And these: model, processes, depth, what plan is asked for beside batch and microbatch
@@ -59,6 +60,11 @@ CASES = [
     ("unet", 2, "leaf", ["--schedule", "zb-h1", "--straight", "--recompute", "full"]),
     ("dropped", 2, "auto", ["--schedule", "1f1b", "--straight"]),
     ("vit", 4, "auto", ["--schedule", "1f1b", "--straight"]),
+    ("convnext", 4, "leaf", ["--schedule", "zb-v", "--straight"]),
+    ("t5", 4, "leaf", ["--schedule", "zb-v", "--straight"]),
+    ("t5", 2, "auto", ["--schedule", "interleaved", "--straight"]),
+    ("olmoe", 2, "leaf", ["--schedule", "1f1b", "--straight"]),
+    ("pairs", 4, "auto", ["--schedule", "1f1b", "--max-stages", "2"]),
     ("gpt2-masked", 2, "auto", ["--schedule", "interleaved", "--straight"]),
     ("qwen3", 4, "auto", ["--schedule", "gpipe", "--straight"]),
 ]
@@ -67,7 +73,7 @@ BATCH, MICROBATCH = 16, 2
 
 def needs(name):
     package = {"vgg": "torchvision", "resnet": "torchvision", "inception": "torchvision", "vit": "torchvision",
-               "gpt2": "transformers", "gpt2-masked": "transformers", "qwen3": "transformers"}.get(name)
+               "convnext": "torchvision", "t5": "transformers", "olmoe": "transformers", "gpt2": "transformers", "gpt2-masked": "transformers", "qwen3": "transformers"}.get(name)
     return package if package and importlib.util.find_spec(package) is None else None
 
 
@@ -140,6 +146,13 @@ def replicate(path):
         json.dump(plan, file)
 
 
+def part_of(tree, first):
+    """A microbatch, of tensors that count samples."""
+    know(tree)
+    return torch.utils._pytree.tree_map_only(
+        torch.Tensor, lambda tensor: tensor[first:first + MICROBATCH] if tensor.shape[:1] == (BATCH,) else tensor, tree)
+
+
 @functools.cache
 def train_whole(name):
     """Losses and weights of the model in one piece, with the same microbatches."""
@@ -151,8 +164,7 @@ def train_whole(name):
         inputs, target = data(step, BATCH)
         total = 0.0
         for first in range(0, BATCH, MICROBATCH):
-            part, wanted = (torch.utils._pytree.tree_map(lambda tensor: tensor[first:first + MICROBATCH], tree)
-                            for tree in (inputs, target))
+            part, wanted = (part_of(tree, first) for tree in (inputs, target))
             arguments = part if isinstance(part, tuple) else (part,)
             output = model(**part) if isinstance(part, dict) else model(*arguments)
             value = loss(output, wanted) / (BATCH // MICROBATCH)

@@ -173,6 +173,49 @@ class Odds(nn.Module):
         return classes.float(), self.size(x)
 
 
+class Translator(nn.Module):
+    """Attention between two sequences, with a mask that all samples share and one that each has; an input named as an argument
+    of torch's schedules."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(WORDS, 16)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), 2,
+                                             enable_nested_tensor=False)
+        self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(16, 2, 32, dropout=0.0, batch_first=True), 2)
+        self.head = nn.Linear(16, WORDS)
+
+    def forward(self, source, target, *, mask, padding=None):
+        memory = self.encoder(self.words(source), src_key_padding_mask=padding)
+        return self.head(self.decoder(self.words(target), memory, tgt_mask=mask, memory_key_padding_mask=padding))
+
+
+@dataclasses.dataclass
+class Scaled:
+    x: torch.Tensor
+    scale: torch.Tensor
+
+
+@dataclasses.dataclass
+class Classes:
+    numbers: torch.Tensor
+
+
+class Pairs(nn.Module):
+    """Takes and gives a dataclass; what crosses cuts is in memory otherwise than it is read."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Sequential(nn.Linear(4, 4), nn.GELU()) for _ in range(4))
+        self.head = nn.Linear(16, CLASSES)
+
+    def forward(self, batch, *, factor):
+        x = batch.x.view(-1, 4, 4)
+        for layer in self.layers:
+            x = (x + layer(x) * batch.scale[:, None, None]).permute(0, 2, 1) * factor
+        return Scaled(self.head(x.flatten(1)), batch.scale)
+
+
 # --- Factories
 
 def unet():
@@ -203,6 +246,14 @@ def odds():
     return Odds()
 
 
+def translator():
+    return Translator()
+
+
+def pairs():
+    return Pairs()
+
+
 def vgg():
     import torchvision
     features = torchvision.models.vgg.make_layers([8, "M", 8, 8, "M", 16, "M", 16, "M", 16, "M"])
@@ -229,6 +280,24 @@ def vit():
     import torchvision
     return torchvision.models.VisionTransformer(image_size=32, patch_size=8, num_layers=4, num_heads=2, hidden_dim=16,
                                                 mlp_dim=32, num_classes=CLASSES)
+
+
+def convnext():
+    from torchvision.models.convnext import CNBlockConfig, ConvNeXt
+    return ConvNeXt([CNBlockConfig(8, 16, 2), CNBlockConfig(16, None, 1)], num_classes=CLASSES)
+
+
+def t5():
+    from transformers import T5Config, T5ForConditionalGeneration
+    return T5ForConditionalGeneration(T5Config(d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, vocab_size=WORDS,
+                                               dropout_rate=0.0, use_cache=False, decoder_start_token_id=0, pad_token_id=0))
+
+
+def olmoe():
+    from transformers import OlmoeConfig, OlmoeForCausalLM
+    return OlmoeForCausalLM(OlmoeConfig(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2,
+                                        intermediate_size=16, num_experts=4, num_experts_per_tok=2, vocab_size=WORDS,
+                                        use_cache=False, pad_token_id=0, bos_token_id=0, eos_token_id=0))
 
 
 def gpt2():
@@ -317,6 +386,41 @@ def tower_data(step, samples):
     return (torch.randn(samples, 16, generator=random), token_data(step, samples)[0]), torch.arange(samples)
 
 
+def translator_inputs(samples):
+    padding = torch.zeros(samples, TOKENS)
+    padding[:, -2:] = float("-inf")
+    return {"source": token_inputs(samples), "target": token_inputs(samples).flip(1).contiguous(),
+            "mask": torch.triu(torch.full((TOKENS, TOKENS), float("-inf")), 1), "padding": padding}
+
+
+def translator_data(step, samples):
+    ids, target = token_data(step, samples)
+    given = translator_inputs(samples) | {"source": ids.flip(1).contiguous(), "target": ids}
+    return {name: given[name] for name in reversed(given)}, target  # by name: in any order
+
+
+def pair_inputs(samples):
+    return {"batch": Scaled(vector_inputs(samples), torch.ones(samples)), "factor": torch.tensor(2.0)}
+
+
+def pair_data(step, samples):
+    x, target = vector_data(step, samples)
+    return {"batch": Scaled(x, x[:, 0].contiguous()), "factor": torch.tensor(0.5)}, Classes(target)
+
+
+def pair_loss(output, target):
+    return F.cross_entropy(output.x, target.numbers) + output.scale.mean()
+
+
+def t5_inputs(samples):
+    return {"input_ids": token_inputs(samples), "decoder_input_ids": token_inputs(samples).flip(1).contiguous()}
+
+
+def t5_data(step, samples):
+    ids, target = token_data(step, samples)
+    return {"decoder_input_ids": ids, "input_ids": ids.flip(1).contiguous()}, target
+
+
 def class_loss(output, target):
     return F.cross_entropy(output, target)
 
@@ -343,6 +447,11 @@ MODELS = {
     "dropped": ("dropped", "vector_inputs", "class_loss", "vector_data"),
     "undropped": ("undropped", "vector_inputs", "class_loss", "vector_data"),
     "odds": ("odds", "list_inputs", "odd_loss", "odd_data"),
+    "translator": ("translator", "translator_inputs", "word_loss", "translator_data"),
+    "pairs": ("pairs", "pair_inputs", "pair_loss", "pair_data"),
+    "convnext": ("convnext", "image_inputs", "class_loss", "image_data"),
+    "t5": ("t5", "t5_inputs", "word_loss", "t5_data"),
+    "olmoe": ("olmoe", "token_inputs", "word_loss", "token_data"),
     "vgg": ("vgg", "image_inputs", "class_loss", "image_data"),
     "resnet": ("resnet", "image_inputs", "class_loss", "image_data"),
     "inception": ("inception", "inception_inputs", "class_loss", "inception_data"),

@@ -22,7 +22,9 @@ from torch import nn  # noqa: E402
 import models  # noqa: E402
 from stagecraft.torch import ModelError, Names, export, profile, trace  # noqa: E402
 from stagecraft.torch.__main__ import main  # noqa: E402
-from stagecraft.torch.recording import run_node, tensors_in, unchanged  # noqa: E402
+from stagecraft.torch.recording import function_name, identifier, run_node, tensors_in, unchanged  # noqa: E402
+from stagecraft.torch.recording import named as function_named  # noqa: E402
+from stagecraft.torch.trying import can_split  # noqa: E402
 
 SHARED = os.environ.get("STAGECRAFT_SHARED")
 HAS_TORCHVISION = importlib.util.find_spec("torchvision") is not None
@@ -173,6 +175,81 @@ class Graphs(unittest.TestCase):
         names = [layer.name for layer in trace(Views(), torch.randn(3, 4)).layers]
         self.assertEqual(names, ["a", "b", "c"])
 
+    def test_a_view_that_is_read_after_both_were_written_is_recorded(self):
+        class Views(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+            def forward(self, x):
+                y = self.a(x)
+                kept = y.detach()
+                y += 1
+                return self.b(y) + kept
+        model, example = Views(), torch.randn(3, 4)
+        graph = trace(model, example)
+        self.assertTrue(torch.equal(replay(graph, example)[0], model(example)))
+
+    def test_calls_of_a_module_that_keeps_something_are_one_layer(self):
+        class Keeps(nn.Module):
+            def __init__(self, act):
+                super().__init__()
+                self.act = act
+                self.register_buffer("mean", torch.zeros(4))
+
+            def forward(self, x):
+                self.act(self, x.detach().mean(0))
+                return x - self.mean
+
+        class Twice(nn.Module):
+            def __init__(self, kept):
+                super().__init__()
+                self.a, self.b, self.kept = nn.Linear(4, 4), nn.Linear(4, 4), kept
+
+            def forward(self, x):
+                return self.kept(self.b(self.kept(self.a(x))))
+
+        def replace(model, mean):
+            model.mean = 0.9 * model.mean + mean
+        for kept, names in ((nn.BatchNorm1d(4), ["a", "kept…kept"]), (Keeps(replace), ["a", "kept…kept"]),
+                            (Keeps(lambda model, mean: model.mean.mul_(0.9).add_(mean)), ["a", "kept…kept"]),
+                            (Keeps(lambda model, mean: None), ["a", "kept", "b", "kept#2"])):
+            self.assertEqual([layer.name for layer in trace(Twice(kept), torch.randn(3, 4)).layers], names)
+
+    def test_masks_of_torchs_transformers_are_not_looked_at(self):
+        model, example = models.translator(), models.translator_inputs(2)
+        names = [layer.name for layer in trace(model, example).layers]
+        self.assertIn("encoder.layers.1", names)
+        self.assertIn("decoder.layers.1", names)
+
+    def test_functions_have_names_that_programs_can_import(self):
+        for function in (torch._grouped_mm, torch.ops.aten.relu, torch.ops.aten.mul.Tensor, torch.Tensor.add, F.relu, torch._VF.dropout):
+            self.assertTrue(callable(function_named(function_name(function))), function_name(function))
+        self.assertEqual(function_name(torch.ops.aten.relu), "torch.ops.aten.relu")
+
+        @torch.library.custom_op("stagecraft_tests::twice", mutates_args=())
+        def twice(x: torch.Tensor) -> torch.Tensor:
+            return 2 * x
+        twice.register_autograd(lambda context, gradient: 2 * gradient)
+
+        class Uses(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+            def forward(self, x):
+                return self.b(torch.ops.stagecraft_tests.twice(self.a(x)))
+        self.assertEqual([layer.name for layer in trace(Uses(), torch.ones(2, 4)).layers], ["a", "twice", "b"])
+
+    def test_compiled_modules_are_layers(self):
+        for change in (lambda module: torch.compile(module, backend="eager"), lambda module: torch.jit.trace(module, torch.ones(2, 4))):
+            model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.ReLU())
+            model[1] = change(model[1])
+            self.assertEqual([layer.name for layer in trace(model, torch.ones(2, 4), "leaf").layers], ["0", "1", "2"])
+            with self.assertRaises(ModelError) as caught:
+                trace(change(nn.Sequential(nn.Linear(4, 4), nn.ReLU())), torch.ones(2, 4))
+            self.assertIn("let the factory give the module itself", str(caught.exception))
+
     def test_blocks_in_lists_of_lists_are_layers(self):
         blocks = nn.Sequential(nn.Linear(4, 4), *[nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(2)])
                                                   for _ in range(2)])
@@ -313,12 +390,42 @@ class Refused(unittest.TestCase):
                 return self.a(x) + self.hidden[0]
         self.refused("keep it with register_buffer", lambda: trace(Hides(), torch.ones(2, 4)))
 
+    def test_tensors_that_a_hook_keeps(self):
+        class Hides(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b, self.seen = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), nn.Linear(4, 4), []
+                self.a[0].register_forward_hook(lambda module, given, result: self.seen.append(result))
+
+            def forward(self, x):
+                self.seen.clear()
+                return self.b(self.a(x)) + self.seen[0]
+        self.refused("a hook or an attribute keeps it", lambda: trace(Hides(), torch.ones(2, 4), layers=["a", "b"]))
+        self.assertEqual(len(trace(Hides(), torch.ones(2, 4), "leaf").layers), 4)
+
+    def test_models_that_cannot_be_trained(self):
+        class Spoils(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+            def forward(self, x):
+                y = self.a(x)
+                z = self.b(y)
+                y.mul_(2)
+                return z + y
+        self.refused("Spoils cannot be", lambda: profile(Spoils(), torch.ones(2, 4), repeats=1, warmup=0))
+        frozen = models.lists().requires_grad_(False)
+        self.refused("there is nothing to train", lambda: profile(frozen, models.list_inputs, microbatches=[2], repeats=1, warmup=0))
+
     def test_names_and_numbers(self):
         self.refused('has no module "encoder"', lambda: trace(models.Unet(), models.image_inputs(1), layers=["encoder"]))
         self.refused('no layer is named "x"', lambda: trace(models.Unet(), models.image_inputs(1), split=["x"]))
         self.refused("expected a depth of 1", lambda: trace(models.Unet(), models.image_inputs(1), 0))
         self.refused('expected a depth of "auto"', lambda: trace(models.Unet(), models.image_inputs(1), "deep"))
         self.refused('first forward decides ("0.weight")', lambda: trace(nn.Sequential(nn.LazyLinear(4), nn.ReLU()), torch.ones(2, 4)))
+        for name in ("class", "target", "losses", "return_outputs", "torch"):
+            self.assertEqual(identifier(name), name + "_")
         self.refused("nothing to cut", lambda: trace(nn.Linear(2, 2), torch.ones(1, 2)))
         self.refused("different microbatches", lambda: profile(models.lists(), models.list_inputs, microbatches=[1, 1]))
 
@@ -373,6 +480,46 @@ class Refused(unittest.TestCase):
                    Names("models:lists", "models:class_loss", "models:list_data"))
             with open(os.path.join(folder, "out", "train.py")) as file:
                 self.assertIn("\nWHOLE = [False, True, ", file.read())
+
+    def test_masks_with_as_many_rows_as_a_microbatch_has_samples(self):
+        class Masked(models.Lists):
+            def forward(self, x, mask):
+                return super().forward(x) + (mask.sum() * 0)
+
+        def inputs(samples):
+            return {"x": models.list_inputs(samples), "mask": torch.ones(2, 2)}
+
+        def data(step, samples):
+            x, target = models.list_data(step, samples)
+            return {"mask": torch.ones(2, 2), "x": x}, target
+        models.masked_lists_data = data
+        self.addCleanup(delattr, models, "masked_lists_data")
+        with tempfile.TemporaryDirectory() as folder:
+            model = Masked()
+            measured = profile(model, inputs, microbatches=[2], repeats=1, warmup=0)
+            measured.save(os.path.join(folder, "m.json"))
+            plan = plan_of_lists(folder) | {"stages": [{"layers": [0, 1], "devices": [[0]]},
+                                                       {"layers": [1, len(measured.graph.layers)], "devices": [[1]]}]}
+            measured.save(os.path.join(folder, "m.json"))
+            with open(os.path.join(folder, "p.json"), "w") as file:
+                json.dump(plan, file)
+            self.assertEqual(export(os.path.join(folder, "p.json"), model, inputs, os.path.join(folder, "out"),
+                                    Names("models:lists", "models:class_loss", "models:masked_lists_data")), [])
+            with open(os.path.join(folder, "out", "train.py")) as file:
+                self.assertIn("= {'x': True, 'mask': False}  #", file.read())
+
+    def test_weights_of_which_torch_makes_groups_by_chance(self):
+        class Attends(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.attention = nn.MultiheadAttention(8, 2)
+
+            def forward(self, x, y):
+                y = y.transpose(0, 1)  # not contiguous: weight and bias have different nodes
+                return self.attention(x, y, y, need_weights=False)[0]
+        leaves = (torch.randn(3, 2, 8, requires_grad=True), torch.randn(2, 3, 8, requires_grad=True))
+        self.assertFalse(any(can_split(Attends(), leaves, {}) for _ in range(10)))
+        self.assertTrue(can_split(nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 4)), leaves[:1], {}))
 
     def test_other_ways_for_other_inputs(self):
         class Counts(models.Lists):
@@ -564,7 +711,7 @@ class Commands(unittest.TestCase):
     def test_exit_codes(self):
         self.assertEqual(main(["profile", "models", "-o", "x"]), 2)
         self.assertEqual(main(["profile", "models:lists", "-o", "x", "--microbatches", "0"]), 2)
-        for options in (["--repeats", "0"], ["--threads", "0"], ["--processes", "0"], ["--layers", "first", "--depth", "1"], ["--microbatches", "1,1"]):
+        for options in (["--repeats", "0"], ["--threads", "0"], ["--processes", "0"], ["--layers", "first", "--depth", "1"], ["--depth", "deep"], ["--depth", "0"], ["--microbatches", "1,1"]):
             self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", *options]), 2, options)
         self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", "--loss", "models:class_loss"]), 3)
         self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", "--loss", "models:class_loss",
@@ -572,6 +719,9 @@ class Commands(unittest.TestCase):
         for options in (["--device", "gpu"], ["--device", "cuda:99"], ["-o", "/nowhere/x"], ["--layers", "no"]):
             self.assertEqual(main(["profile", "models:lists", "--inputs", "models:list_inputs", "-o", "x", *options]), 3, options)
         self.assertEqual(main(["profile", "models:nothing", "-o", "x"]), 3)
+        models.a_model = models.lists()
+        self.addCleanup(delattr, models, "a_model")
+        self.assertEqual(main(["profile", "models:a_model", "--inputs", "models:list_inputs", "-o", "x"]), 3)
         self.assertEqual(main(["profile", "models:lists", "-o", "x"]), 3)  # no example_inputs beside it
         self.assertEqual(main(["export", "missing.json", "models:lists", "-o", "x", "--inputs", "models:list_inputs",
                                "--loss", "models:class_loss", "--data", "models:list_data"]), 3)

@@ -29,7 +29,11 @@ def companion(factory: str, asked: str | None, usual: str, what: str) -> str:
 
 
 def depth_of(words: str) -> int | str:
-    return int(words) if words.isdigit() else words
+    if words in ("auto", "leaf"):
+        return words
+    if not words.isdigit() or int(words) < 1:
+        raise UsageError(f'--depth: expected auto, leaf, or a number of 1 or more, found "{words}"')
+    return int(words)
 
 
 def names_of(words: str | None) -> list[str]:
@@ -38,6 +42,8 @@ def names_of(words: str | None) -> list[str]:
 
 def make_model(words: str) -> torch.nn.Module:
     _, factory = named(words)
+    if isinstance(factory, torch.nn.Module):
+        raise ModelError(f"{words} is a {type(factory).__name__}, expected a function that makes one: each process makes its own")
     try:
         model = factory()
     except Exception as error:

@@ -18,6 +18,8 @@ from .recording import Node, Recording, attribute, function_name, record, short_
 
 CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 
+COMPILED = (torch.jit.ScriptModule, torch._dynamo.OptimizedModule)  #: nothing to look into
+
 KINDS = {"embedding": (torch.nn.Embedding, torch.nn.EmbeddingBag),
          "convolution": (torch.nn.modules.conv._ConvNd,),
          "dense": (torch.nn.Linear, torch.nn.Bilinear),
@@ -71,7 +73,7 @@ def layer_paths(model: torch.nn.Module, depth: int | str = "auto", layers: Seque
     def visit(path: str, module: torch.nn.Module, level: int) -> None:
         for name, child in module.named_children():
             below = f"{path}.{name}" if path else name
-            is_leaf = next(child.children(), None) is None
+            is_leaf = next(child.children(), None) is None or isinstance(child, COMPILED)
             is_block = depth == "auto" and is_container(module) and is_one_of_blocks(child, module)
             if is_container(child) and not is_leaf and not is_block:
                 visit(below, child, level)
@@ -118,6 +120,10 @@ def trace(model: torch.nn.Module, example: Any, depth: int | str = "auto", layer
     if lazy:
         raise ModelError(f'{type(model).__name__} has weights whose shapes its first forward decides ("{lazy[0]}"); the '
                          "factory can run one forward, or use modules that are not lazy")
+    if isinstance(model, COMPILED):
+        word = "torch.jit" if isinstance(model, torch.jit.ScriptModule) else "torch.compile"
+        raise ModelError(f"the model is already compiled by {word}, and its modules cannot be told apart; let the factory give the "
+                         "module itself, without it")
     recording = record(model, example, layer_paths(model, depth, layers))
     return graph_of(recording, split)
 
@@ -260,11 +266,8 @@ def together(recording: Recording, runs: list[list[int]]) -> list[list[int]]:
             spans.append((min(places), max(places)))
     keepers: dict[str, list[int]] = {}
     for index, node in enumerate(recording.nodes):
-        if node.kind == "layer":
-            module = recording.model.get_submodule(node.target)
-            if module.training and any(m.track_running_stats for m in module.modules()
-                                       if isinstance(m, torch.nn.modules.batchnorm._NormBase)):
-                keepers.setdefault(node.target, []).append(of[index])
+        if node.keeps:
+            keepers.setdefault(node.target, []).append(of[index])
     spans += [(min(places), max(places)) for places in keepers.values() if len(places) > 1]
     merged: list[list[int]] = []
     end = -1

@@ -18,8 +18,10 @@ from typing import Any, Callable, Iterator, Sequence
 import torch
 from torch.distributed.pipelining._backward import stage_backward_input, stage_backward_weight
 
+from .errors import ModelError
 from .layers import Graph, Layer
 from .recording import Call, Node, attribute, bind, input_names, run_node, tensors_in, unchanged
+from .user_code import last_line
 
 Read = tuple[int, int]
 
@@ -85,6 +87,7 @@ class Sweeper:
         self.calls: dict[int, Call] = {}  #: by node
         self.idle = idle_backward(device)
         self.unsplit: set[str] = set()  #: layers whose backward torch cannot split: they use a weight twice
+        self.at = ""  #: the layer that runs, or nothing: the whole model
 
     def nodes(self, layer: Layer) -> list[Node]:
         return [self.recording.nodes[node] for node in layer.nodes]
@@ -107,6 +110,7 @@ class Sweeper:
     def forward(self, layer: Layer, given: dict[Read, torch.Tensor]) -> tuple[dict[Read, torch.Tensor],
                                                                               dict[Read, torch.Tensor], float]:
         """What the layer reads, as leaves; what it gives; and seconds."""
+        self.at = layer.name
         leaves = {read: self.leaf(read, given[read]) for read in layer.reads}
         written = {value for node in self.nodes(layer) for value in [*node.in_place, *node.by_alias]}
         values = {read[0]: leaf.clone() if read[0] in written else leaf for read, leaf in leaves.items()}
@@ -143,6 +147,7 @@ def backward(sweeper: Sweeper, layer: Layer, leaves: dict[Read, torch.Tensor], g
              gradients: dict[Read, torch.Tensor], is_split: bool) -> tuple[float, float, int]:
     """Seconds of both parts, and bytes of the gradients that the second one waits with. The fused one is a single
     part, the first."""
+    sweeper.at = layer.name
     roots, root_gradients = [], []
     for give, tensor in gives.items():
         if give in sweeper.outputs and give not in gradients and tensor.requires_grad:
@@ -267,6 +272,7 @@ def memory(sweeper: Sweeper, bytes_of: list[LayerBytes]) -> None:
     for number, layer in enumerate(graph.layers):
         values.update(sweeper.input_values(layer))
         kept: dict[int, int] = {}
+        sweeper.at = layer.name
         with saving(kept, alive, own):
             for node in sweeper.nodes(layer):
                 if node.kind != "input":
@@ -298,6 +304,7 @@ def memory(sweeper: Sweeper, bytes_of: list[LayerBytes]) -> None:
 def whole(sweeper: Sweeper, example: Any, measured: Measured) -> None:
     """The model as it is, and its loss: a forward and a backward in one piece."""
     model, clock = sweeper.graph.model, sweeper.clock
+    sweeper.at = ""
     args, kwargs = bind(model, example)
     args = tuple(to(argument, sweeper.device) for argument in args)
     kwargs = {name: to(argument, sweeper.device) for name, argument in kwargs.items()}
@@ -310,6 +317,9 @@ def whole(sweeper: Sweeper, example: Any, measured: Measured) -> None:
             result = sweeper.graph.loss.function(result, sweeper.graph.loss.target)
     middle = clock.now()
     outputs = [tensor for tensor in tensors_in(result) if tensor.requires_grad]
+    if not outputs:
+        raise ModelError(f"nothing of what {type(model).__name__} returns has a gradient, so there is nothing to train: let weights "
+                         "require one, and call it without torch.no_grad")
     torch.autograd.backward(outputs, [torch.ones_like(tensor) for tensor in outputs])
     end = clock.now()
     if kept:
@@ -376,6 +386,21 @@ class Watch:
         measured.is_busy = measured.load > 0.1 * wanted and measured.load + wanted > (os.cpu_count() or 1)
 
 
+@contextlib.contextmanager
+def failures_named(sweeper: Sweeper) -> Iterator[None]:
+    """What goes wrong in a model's own code, in a sentence."""
+    try:
+        yield
+    except (ModelError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        name = type(sweeper.graph.model).__name__
+        if not sweeper.at:
+            raise ModelError(f"{name} cannot be trained as it is, without any cut: {last_line(error)}") from error
+        raise ModelError(f'layer "{sweeper.at}" of {name} cannot be run by itself: {last_line(error)}; choose the module around '
+                         "it as one layer (--layers, or a smaller --depth)") from error
+
+
 def state_bytes(optimizer: torch.optim.Optimizer | None) -> int:
     if optimizer is None:
         return 0
@@ -398,7 +423,7 @@ def measure(graph: Graph, example: Any, device: torch.device, repeats: int, warm
     waiting = [0] * len(graph.layers)
     optimizers = [optimizer_of(graph, layer, optimizer) for layer in graph.layers]
     watch = Watch(beside)
-    with unchanged(graph.model), torch.enable_grad():
+    with unchanged(graph.model), torch.enable_grad(), failures_named(sweeper):
         graph.model.zero_grad(set_to_none=True)
         memory(sweeper, measured.bytes)
         whole(sweeper, example, measured)

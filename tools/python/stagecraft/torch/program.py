@@ -5,6 +5,7 @@ The program needs PyTorch and the user's own modules, nothing of Stagecraft. See
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -21,7 +22,7 @@ from .errors import ModelError
 from .layers import Graph, trace
 from .losses import loss_named
 from .profiling import inputs_of
-from .trying import data_like, refuse_other_ways, try_stages
+from .trying import data_like, input_names_of, inputs_of_model, like, refuse_other_ways, try_stages
 from .recording import (Attr, Build, Constant, Name, Node, Recording, Ref, attribute, function_name, identifier)
 
 Read = tuple[int, int]
@@ -431,9 +432,7 @@ def stage_body(recording: Recording, code: StageCode, nodes: list[Node], writer:
     for value, _ in code.gives:
         it = recording.values[value]
         passes_by = value not in computed
-        results.append(it.name + ("" if it.contiguous else ".resolve_conj().contiguous()" if it.dtype.is_complex
-                                  else ".contiguous()")
-                       + (".view_as(" + it.name + ")" if passes_by and it.requires_grad else ""))
+        results.append(it.name + (".view_as(" + it.name + ")" if passes_by and it.requires_grad else ""))
     body.append("return " + (results[0] if len(results) == 1 else "(" + ", ".join(results) + ")"))
     return body
 
@@ -583,12 +582,23 @@ def find_graph(plan: Plan, model: torch.nn.Module, example: Any, depth: int | st
                      "say --depth, --layers and --split as for the profile")
 
 
-def shared_weights(codes: list[StageCode]) -> list[tuple[str, list[int]]]:
-    stages: dict[str, list[int]] = {}
-    for number, code in enumerate(codes):
-        for path in code.parameters:
-            stages.setdefault(path, []).append(number)
-    return [(path, holders) for path, holders in stages.items() if len(holders) > 1]
+def shared_weights(plan: Plan, graph: Graph) -> list[tuple[list[str], list[int]]]:
+    """Weights of several stages, those of the same layers together; and the stages: of the layer that owns them, as the profile
+    has it, and of each other one that is not in the owner's."""
+    stage_of = {layer: stage for stage, layers in enumerate(plan.layers_of_stage) for layer in layers}
+    users: dict[str, list[int]] = {}
+    for number, layer in enumerate(graph.layers):
+        for path in layer.parameters:
+            users.setdefault(path, []).append(number)
+    together: dict[tuple[int, ...], list[str]] = {}
+    for path, layers in users.items():
+        together.setdefault(tuple(layers), []).append(path)
+    found = []
+    for (owner, *others), paths in together.items():
+        stages = [stage_of[layer] for layer in others if stage_of[layer] != stage_of[owner]]
+        if stages:
+            found.append((paths, [stage_of[owner], *stages]))
+    return found
 
 
 @dataclasses.dataclass
@@ -616,11 +626,12 @@ def export(plan_path: str, model: torch.nn.Module, example_inputs: Any, folder: 
     schedule = schedule_of(plan, folder, stagecraft)
     refuse_split_shards(plan, folder, schedule)
     write(os.path.join(folder, "stages.py"), stages_file(plan, graph, codes))
-    others, notes = data_like(names.data, plan.data["batch"]["global"], plan.microbatch, graph.recording, example)
+    counts_samples = batched(graph.recording, example_inputs, example, plan.microbatch)
+    others, notes = data_like(names.data, plan.data["batch"]["global"], plan.microbatch, graph.recording, example, counts_samples)
     if others:
         refuse_other_ways(graph, others.inputs)
     whole = try_stages(folder, graph, example, others, names.loss)
-    settings = settings_of(plan, graph, codes, names, schedule, seed, rate, whole, example)
+    settings = settings_of(plan, graph, codes, names, schedule, seed, rate, whole, example, counts_samples)
     with open(os.path.join(os.path.dirname(__file__), "train_template.py")) as file:
         template = file.read()
     start, end = "# <settings>\n", "# </settings>\n"
@@ -664,7 +675,7 @@ def refuse_mixed_shards(plan: Plan, graph: Graph, codes: list[StageCode]) -> Non
 
 
 def settings_of(plan: Plan, graph: Graph, codes: list[StageCode], names: Names, schedule: str, seed: int, rate: float,
-                whole: list[bool], example: Any) -> str:
+                whole: list[bool], example: Any, counts_samples: dict[str, bool]) -> str:
     recompute = [stage.get("recompute", "none") == "full" for stage in plan.data["stages"]]
     rows = {"FACTORY": (names.factory, "makes the whole model"),
             "LOSS": (names.loss, "loss(what the model returns, target), a mean over samples"),
@@ -683,21 +694,28 @@ def settings_of(plan: Plan, graph: Graph, codes: list[StageCode], names: Names, 
             "RECOMPUTE": (recompute, "whether a stage's forward runs again before its backward"),
             "SHARDING": (plan.sharding, "of weights over replicas: none; zero1, of optimizer states; zero2, of gradients, too; "
                          "zero3, of weights, too"),
-            "SHARED": (shared_weights(codes), "weights of several stages: their gradients are summed"),
+            "SHARED": (shared_weights(plan, graph), "weights of several stages, the owner's first: their gradients are summed"),
             "WHOLE": (whole, "whether a stage's backward is not split, since torch cannot: a weight is used twice "
                       "there, or no gradient leaves it"),
             "KEYWORDS": (list(example) if isinstance(example, dict) else None, "of the model's inputs, where they have any"),
-            "BATCHED": (batched(graph, plan.microbatch), "whether an input's first dimension counts samples"),
+            "BATCHED": (counts_samples, "whether an input's first dimension counts samples"),
             "PREDICTED": (plan.data.get("predicted", {}).get("step", ""), "of a step")}
-    types = {"SHARED": "list[tuple[str, list[int]]]", "KEYWORDS": "list[str] | None", "BATCHED": "dict[str, bool]"}
+    types = {"SHARED": "list[tuple[list[str], list[int]]]", "KEYWORDS": "list[str] | None", "BATCHED": "dict[str, bool]"}
     return "".join(f"{name}{': ' + types[name] if name in types else ''} = {value!r}  # {words}\n"
                    for name, (value, words) in rows.items())
 
 
-def batched(graph: Graph, size: int) -> dict[str, bool]:
-    recording = graph.recording
-    values = [recording.values[recording.nodes[index].writes[0]] for index in recording.inputs]
-    return {value.name: len(value.shape) > 0 and value.shape[0] == size for value in values}
+def batched(recording: Recording, example_inputs: Any, example: Any, size: int) -> dict[str, bool]:
+    """Of each input whether its first dimension counts samples. A mask may have as many rows as a microbatch has samples: where
+    a function gives examples, those of twice as many tell."""
+    tensors = inputs_of_model(recording.model, example)
+    twice = tensors
+    if callable(example_inputs) and not isinstance(example_inputs, torch.Tensor):
+        with contextlib.suppress(ModelError):  # it may know one size only
+            twice = inputs_of_model(recording.model, like(example, inputs_of(example_inputs, 2 * size)))
+    is_told = len(twice) == len(tensors) and any(one.shape != other.shape for one, other in zip(tensors, twice))
+    return {name: tensor.dim() > 0 and tensor.shape[0] == size and (not is_told or other.shape[:1] == (2 * size,))
+            for name, tensor, other in zip(input_names_of(recording), tensors, twice if is_told else tensors)}
 
 
 def write(path: str, text: str) -> None:

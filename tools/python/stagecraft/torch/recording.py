@@ -65,7 +65,6 @@ class Value:
     dtype: torch.dtype
     requires_grad: bool
     varies: bool  #: with the model's inputs
-    contiguous: bool = True  #: in memory as it is read, and so ready to be a message
     counted: str = ""  #: by which function, where the data says how many elements it has
 
     @property
@@ -92,6 +91,7 @@ class Node:
     by_alias: list[int] = dataclasses.field(default_factory=list)  #: and others that share memory with one
     attributes: list[str] = dataclasses.field(default_factory=list)  #: parameters and buffers as arguments
     is_view: bool = False  #: all that it gives shares memory with what it reads
+    keeps: bool = False  #: the layer writes into its own buffers, such as running averages
 
 
 @dataclasses.dataclass
@@ -143,13 +143,24 @@ def function_name(function: Callable[..., Any]) -> str:
     owner = getattr(function, "__self__", None)
     if isinstance(owner, type) and issubclass(owner, torch.autograd.Function):
         return f"{owner.__module__}.{owner.__qualname__}.apply"
+    if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return f"torch.ops.{function}"
     name = resolve_name(function)
     if name:
         return str(name)
     module, qualified = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if module and qualified and "<" not in qualified:
-        return f"{module}.{qualified}"
+        # Some of torch's own say a class that nothing holds: torch._VariableFunctionsClass._grouped_mm.
+        places = (f"{module}.{qualified}", f"{module}.{qualified.rpartition('.')[2]}")
+        return next((place for place in places if is_there(place)), repr(function))
     return repr(function)
+
+
+def is_there(name: str) -> bool:
+    try:
+        return callable(named(name))
+    except (ModelError, AttributeError):
+        return False
 
 
 def autocast_now() -> tuple[str, torch.dtype] | None:
@@ -201,8 +212,7 @@ class Recorder(TorchFunctionMode):
             unique = f"{name}_{count}"
         self.names.add(unique)
         assert unique.isidentifier(), unique
-        self.recording.values.append(Value(unique, tensor.shape, tensor.dtype, tensor.requires_grad, varies,
-                                           tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()))
+        self.recording.values.append(Value(unique, tensor.shape, tensor.dtype, tensor.requires_grad, varies))
         return value
 
     def argument(self, leaf: Any, node: Node) -> Any:
@@ -221,6 +231,11 @@ class Recorder(TorchFunctionMode):
             if leaf.numel() == 1 and not leaf.requires_grad and leaf.device.type != "meta":
                 # A constant that a module keeps outside of its buffers.
                 return Constant(leaf.item(), leaf.dtype, tuple(leaf.shape))
+            if leaf.grad_fn is not None:
+                raise ModelError(f"{self.where(node)} reads a tensor of shape {tuple(leaf.shape)} that was computed out of sight: "
+                                 "a hook or an attribute keeps it of a layer that does not return it, or torch.jit or torch.func "
+                                 "computed it between layers; let a module of its own return it, choose smaller layers (--depth "
+                                 "leaf), or the module around both as one layer (--layers)")
             raise ModelError(f"{self.where(node)} reads a tensor of shape {tuple(leaf.shape)} that comes neither "
                              "from the model's inputs nor from its parameters and buffers; keep it with "
                              "register_buffer, or give it as an input")
@@ -350,7 +365,11 @@ class Recorder(TorchFunctionMode):
         if any(function_name(function).endswith("." + word) for word in ASKS_FOR_SHAPE):
             self.refuse_counted(node, tensors)
         owned = [(tensor, version(tensor)) for tensor in tensors if id(tensor) in self.attributes]
-        result = function(*args, **kwargs)
+        self.in_layer += 1  # what it calls in turn is its own
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            self.in_layer -= 1
         for tensor, before in owned:
             if version(tensor) != before:
                 raise ModelError(f"{self.inside_words(node.inside)} writes into {self.attributes[id(tensor)]} between layers, "
@@ -362,6 +381,10 @@ class Recorder(TorchFunctionMode):
             return result
         if any(is_wrapped(tensor) for tensor in tensors_in(result)):
             return result
+        if not is_importable(function_name(function)):
+            raise ModelError(f"{self.inside_words(node.inside)} calls {function_name(function)} between layers, which a program "
+                             "cannot import; put the call into a module of its own, or choose the module around it as one layer "
+                             "(--layers)")
         self.arguments(node, args, kwargs)
         self.record(node, result, identifier(short_name(function).strip("_")))
         return result
@@ -400,11 +423,21 @@ class Recorder(TorchFunctionMode):
         self.in_layer += 1
         try:
             self.arguments(node, args, kwargs)
-            result = forward(module, *args, **kwargs)
+            before = [(buffer, version(buffer)) for buffer in module.buffers()]
+            with self.out_of_the_way():
+                result = forward(module, *args, **kwargs)
+            node.keeps = any(after is not buffer or version(buffer) != was
+                             for after, (buffer, was) in zip(module.buffers(), before))
             self.record(node, result, identifier(path))
         finally:
             self.in_layer -= 1
         return result
+
+    def out_of_the_way(self) -> contextlib.AbstractContextManager[Any]:
+        """Nothing to record: torch.compile would look into what records."""
+        if torch.overrides._get_current_function_mode() is self:
+            return torch.overrides._pop_mode_temporarily()
+        return contextlib.nullcontext()
 
     def input(self, place: int | str, name: str, tensor: torch.Tensor) -> None:
         node = Node("input", place, "")
@@ -468,10 +501,14 @@ class Name:
 MARKS = (Ref, Attr, Constant, Name)  #: what stands for something else in a node's arguments
 
 
+#: Names with a meaning of their own in a program: of its code, and of what torch's schedules take beside a model's inputs.
+TAKEN = {"self", "torch", "F", "nn", "tensors", "device", "math", "dataclasses", "tree_leaves", "target", "losses", "return_outputs"}
+
+
 def identifier(words: str) -> str:
     """A name that Python allows."""
     name = "".join(letter if letter.isalnum() else "_" for letter in words) or "value"
-    if keyword.iskeyword(name) or name in ("self", "torch", "F", "tensors", "device", "math"):
+    if keyword.iskeyword(name) or name in TAKEN:
         name += "_"
     return name if not name[0].isdigit() else "_" + name
 
@@ -488,7 +525,8 @@ CHECKPOINT = "torch.utils.checkpoint.CheckpointFunction.apply"
 def unchanged(model: torch.nn.Module) -> Iterator[None]:
     """Buffers and the state of random numbers are afterwards what they were."""
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers() if not buffer.is_meta]
-    tables = [(module._buffers, dict(module._buffers)) for module in model.modules()]
+    tables = [(module._buffers, dict(module._buffers)) for module in model.modules()
+              if not isinstance(module, torch.jit.ScriptModule)]
     try:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             yield
@@ -536,6 +574,18 @@ def input_names(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str,
 
 
 @contextlib.contextmanager
+def masks_not_looked_at() -> Iterator[None]:
+    """torch.nn's transformers look through a mask that comes without `is_causal`, for a faster way to the same result. What
+    is recorded takes the way that is right for every mask."""
+    original = torch.nn.modules.transformer._detect_is_causal_mask
+    torch.nn.modules.transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    try:
+        yield
+    finally:
+        torch.nn.modules.transformer._detect_is_causal_mask = original
+
+
+@contextlib.contextmanager
 def told_to_compile(recorder: Recorder, told: bool) -> Iterator[None]:
     """Code between layers that asks torch.compiler whether it is compiled is told so, and then does not look at
     elements (transformers looks whether a mask has any effect)."""
@@ -568,7 +618,7 @@ def record_once(model: torch.nn.Module, example: Any, layer_paths: Sequence[str]
         for position, tensor in enumerate(leaves):
             single = isinstance(argument, torch.Tensor)
             recorder.input(place, name if single else f"{name}_{position}", tensor)
-    with unchanged(model), torch.enable_grad(), recorder.watching(), told_to_compile(recorder, compiling):
+    with unchanged(model), torch.enable_grad(), recorder.watching(), masks_not_looked_at(), told_to_compile(recorder, compiling):
         try:
             result = model(*args, **kwargs)
         except ModelError:
@@ -628,13 +678,22 @@ class Build:
 
 def drop_unused(recording: Recording) -> None:
     """Leaves out functions whose results nothing uses, and numbers the nodes anew."""
-    needed: set[int] = {writer for _, writer in recording.output_values} | set(recording.inputs)
+    wanted = set(recording.output_values)  # values, as these nodes leave them
+    needed: set[int] = {writer for _, writer in wanted} | set(recording.inputs)
+    writers: dict[int, list[int]] = {}
+    for index, node in enumerate(recording.nodes):
+        for value in node.writes:
+            writers.setdefault(value, []).append(index)
     for index in reversed(range(len(recording.nodes))):
         node = recording.nodes[index]
         if node.kind == "layer" and index not in needed and has_state(recording.model, node.target):
             needed.add(index)
         if index in needed:
-            needed.update(writer for _, writer in node.reads)
+            # A view that is written with what it is a view of is no argument, and has to be there.
+            before = [(value, max(other for other in writers[value] if other < index)) for value in node.by_alias
+                      if (value, index) in wanted]
+            wanted.update([*node.reads, *before])
+            needed.update(writer for _, writer in [*node.reads, *before])
     number = {old: new for new, old in enumerate(sorted(needed))}
     recording.nodes = [recording.nodes[old] for old in sorted(needed)]
     for node in recording.nodes:

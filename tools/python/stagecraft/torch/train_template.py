@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import importlib
 import json
 import os
@@ -25,6 +26,7 @@ from typing import Any, ContextManager, Iterator, Sequence
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.pipelining import PipelineStage
@@ -44,7 +46,7 @@ SHARDING = "none"
 RATE, SEED, BATCH, MICROBATCH, MICROBATCHES, TURNS, SPLIT = 0.0, 1, 1, 1, 1, False, False
 RANKS: list[list[int]] = [[0]]
 RECOMPUTE, WHOLE = [False], [False]
-SHARED: list[tuple[str, list[int]]] = []
+SHARED: list[tuple[list[str], list[int]]] = []
 BATCHED: dict[str, bool] = {}
 KEYWORDS: list[str] | None = None
 # </settings>
@@ -60,6 +62,14 @@ def named(words: str) -> Any:
     """What package:name stands for."""
     package, _, name = words.partition(":")
     return getattr(importlib.import_module(package), name)
+
+
+def know(tree: Any) -> None:
+    """Makes the dataclasses in a tree containers for torch, as tuples and dicts are."""
+    for leaf in torch.utils._pytree.tree_leaves(tree):
+        if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+            torch.utils._pytree.register_dataclass(type(leaf))
+            know(leaf)
 
 
 def plain(tensor: Tensor) -> Tensor:
@@ -86,18 +96,21 @@ class Again(nn.Module):
 
 
 class Module(nn.Module):
-    """A stage's module: takes its own of the model's inputs."""
+    """A stage's module: takes its own of the model's inputs, and gives tensors that are ready to be messages."""
 
     def __init__(self, number: int, stage: Any) -> None:
         super().__init__()
-        self.again = Again(number, stage)
+        self.again, self.is_last = Again(number, stage), number + 1 == len(RANKS)
 
     @property
     def stage(self) -> Any:
         return self.again.stage
 
     def forward(self, *taken: Tensor, **inputs: Tensor) -> Any:
-        return self.again(*taken, **{name: inputs[name] for name in self.stage.inputs})
+        given = self.again(*taken, **{name: inputs[name] for name in self.stage.inputs})
+        if self.is_last:
+            return given
+        return tuple(plain(tensor) for tensor in given) if isinstance(given, tuple) else plain(given)
 
     def shard(self, group: Group, device: torch.device, shared: set[nn.Parameter]) -> None:
         """Each replica holds a part of each weight, but of those that other stages share, and gathers the others' for its
@@ -151,10 +164,10 @@ class Stage(PipelineStage):
     def backward_one_chunk(self, microbatch: int, loss: Any = None, full_backward: bool = True,
                            last_backward: bool = False) -> None:
         # Backward begins at the outputs' edges, also where torch still holds them for a send: their detach_() would
-        # fail for one that is a view. All sends are under way.
+        # fail for one that is a view, with a gradient or without. All sends are under way.
         state = self._forward_chunk_states[microbatch]
         if not self.is_last:
-            state.live_outputs = [None if edge is not None else live
+            state.live_outputs = [edge or (get_gradient_edge(live) if live is not None and live.requires_grad else None)
                                   for live, edge in zip(state.live_outputs, state.output_grad_edges)]
         with self.recording("backward" if full_backward else "backward_input", microbatch):
             super().backward_one_chunk(microbatch, loss=loss, full_backward=full_backward,
@@ -309,7 +322,7 @@ class Turns:
             return []
         if WHOLE[stage]:
             return self.handed_back(stage, taken, stage_backward(roots, given or [None] * len(roots), taken))
-        edges = [torch.autograd.graph.get_gradient_edge(root) for root in roots]
+        edges = [get_gradient_edge(root) for root in roots]
         given = given or [torch.ones_like(root) for root in roots]
         found, groups = stage_backward_input(edges, given, taken, self.modules[stage].parameters())
         self.waiting[stage, microbatch] = groups
@@ -467,8 +480,8 @@ class Trainer:
         self.rank, self.device = dist.get_rank(), device_of(arguments)
         self.replica = replica_of(self.rank)
         self.replica_groups = {tuple(ranks): dist.new_group(ranks) for ranks in sorted({tuple(r) for r in RANKS})}
-        self.shared_groups = {path: dist.new_group(sorted({rank for stage in holders for rank in RANKS[stage]}))
-                              for path, holders in SHARED}
+        self.shared_groups = [dist.new_group(sorted({rank for stage in holders for rank in RANKS[stage]}))
+                              for _, holders in SHARED]
         self.numbers = [number for number, ranks in enumerate(RANKS) if self.rank in ranks]
         self.has_last = len(RANKS) - 1 in self.numbers
         torch.manual_seed(SEED)
@@ -496,7 +509,7 @@ class Trainer:
         del model
         seen: set[int] = set()
         self.optimizers: list[torch.optim.Optimizer | None] = []
-        shared = {path for path, _ in SHARED}
+        shared = {path for paths, _ in SHARED for path in paths}
         self.bodies = [Module(number, module.to(self.device)) for number, module in zip(self.numbers, self.modules)]
         for number, body, paths in zip(self.numbers, self.bodies, self.paths):
             if SHARDING != "none":
@@ -553,6 +566,7 @@ class Trainer:
 
     def targets_of(self, target: Any) -> list[Any]:
         """Of each of this replica's microbatches: a tensor, or a tuple, list or dict of them."""
+        know(target)
         leaves, tree = torch.utils._pytree.tree_flatten(target)
         parts = [torch.split(self.mine(leaf, "a target"), MICROBATCH) if isinstance(leaf, torch.Tensor) and leaf.dim()
                  else [leaf] * MICROBATCHES for leaf in leaves]
@@ -580,7 +594,7 @@ class Trainer:
 
     def reduce_gradients(self) -> None:
         """Sums over replicas, and over the stages that share a weight; `loss` makes them means over microbatches."""
-        shared = {path for path, _ in SHARED}
+        shared = {path for paths, _ in SHARED for path in paths}
         for number, paths in zip(self.numbers, self.paths):
             if len(RANKS[number]) > 1 and SHARDING == "none":
                 with self.recording("reduce_gradient", number):
@@ -589,14 +603,13 @@ class Trainer:
         for number, body in zip(self.numbers, self.bodies if SHARDING in ("zero2", "zero3") else []):
             with self.recording("reduce_scatter", number):
                 body.scatter()  # each backward has summed its gradients
-        holders = sorted({stage for _, (owner, *users) in SHARED for user in users if RANKS[user] != RANKS[owner]
-                          for stage in (owner, user)} & set(self.numbers))
-        with contextlib.ExitStack() as stack:
-            for number in holders:
-                stack.enter_context(self.recording("reduce_tied", number))
-            for path, _ in SHARED:
-                if path in self.weights:
-                    all_reduce([self.weights[path]], self.shared_groups[path])
+        for (tied, (owner, *users)), group in zip(SHARED, self.shared_groups):
+            mine = [self.weights[path] for path in tied if path in self.weights]
+            with contextlib.ExitStack() as stack:  # plans have a sum for each user of the weights, and here is one for all
+                for stage in [stage for user in users if RANKS[user] != RANKS[owner] for stage in (owner, user)]:
+                    if stage in self.numbers and mine:
+                        stack.enter_context(self.recording("reduce_tied", stage))
+                all_reduce(mine, group)
 
     def update(self) -> None:
         for number, optimizer in zip(self.numbers, self.optimizers):
@@ -710,6 +723,7 @@ def tensors_of(inputs: Any) -> list[Tensor]:
             raise SystemExit(f"{DATA} gave inputs {sorted(inputs) if isinstance(inputs, dict) else type(inputs).__name__}, "
                              f"expected a dict of {KEYWORDS}")
         inputs = [inputs[name] for name in KEYWORDS]
+    know(inputs)
     tensors = [leaf for leaf in torch.utils._pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
     if len(tensors) != len(BATCHED):
         raise SystemExit(f"{DATA} gave {len(tensors)} tensors as inputs, expected {len(BATCHED)}: {', '.join(BATCHED)}")
@@ -717,7 +731,12 @@ def tensors_of(inputs: Any) -> list[Tensor]:
 
 
 def all_reduce(weights: list[Tensor], group: Group) -> None:
-    """Sums gradients over processes, in one message; one that is missing counts as zero."""
+    """Sums gradients over processes, in one message for each type; one that is missing counts as zero."""
+    kinds = list(dict.fromkeys(weight.dtype for weight in weights))
+    if len(kinds) > 1:
+        for kind in kinds:
+            all_reduce([weight for weight in weights if weight.dtype == kind], group)
+        return
     if not weights:
         return
     gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]

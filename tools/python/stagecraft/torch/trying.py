@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import itertools
 import os
 from typing import Any, Sequence
 
 import torch
 import torch.utils._pytree as pytree
-from torch.distributed.pipelining._backward import stage_backward_input, stage_backward_weight
+from torch.distributed.pipelining._backward import (_get_grad_fn_or_grad_acc, construct_reverse_graph, reverse_closure,
+                                                    stage_backward_input, stage_backward_weight)
 
 from .errors import ModelError
 from .layers import Graph
@@ -36,11 +38,19 @@ def input_names_of(recording: Recording) -> list[str]:
     return [recording.values[recording.nodes[index].writes[0]].name for index in recording.inputs]
 
 
+def like(example: Any, inputs: Any) -> Any:
+    """Inputs by name in the example's order, which is that of the model's inputs."""
+    if isinstance(example, dict) and isinstance(inputs, dict) and set(inputs) == set(example):
+        return {name: inputs[name] for name in example}
+    return inputs
+
+
 # --- Data
 
-def data_like(words: str, batch: int, microbatch: int, recording: Recording, example: Any) -> tuple[Example | None, list[str]]:
+def data_like(words: str, batch: int, microbatch: int, recording: Recording, example: Any,
+              batched: dict[str, bool]) -> tuple[Example | None, list[str]]:
     """The first microbatch of the first step; notes if the data cannot be had here. Throws ModelError for data that the
-    program would refuse."""
+    program would refuse. `batched` says which inputs count samples."""
     _, function = named(words)
     try:
         made = function(0, batch)
@@ -48,19 +58,19 @@ def data_like(words: str, batch: int, microbatch: int, recording: Recording, exa
         return None, [f"{words}(0, {batch}) fails here, so the program was not tried with its data: {last_line(error)}"]
     if not isinstance(made, tuple) or len(made) != 2:
         raise ModelError(f"{words} gave a {type(made).__name__}, expected a pair: the model's inputs and the target")
-    inputs, target = made
-    refuse_other_inputs(words, inputs, batch, microbatch, recording, example)
+    inputs, target = like(example, made[0]), made[1]
+    refuse_other_inputs(words, inputs, batch, recording, example, batched)
     for tensor in tensors_in(target):
         if tensor.dim() and tensor.shape[0] != batch:
             raise ModelError(f"{words} gave a target of shape {tuple(tensor.shape)}, expected a first dimension of {batch}, "
                              "the plan's batch")
+    cut = {id(tensor) for tensor, name in zip(inputs_of_model(recording.model, inputs), batched) if batched[name]} \
+        | {id(tensor) for tensor in tensors_in(target) if tensor.dim()}
+    return Example(*(pytree.tree_map_only(torch.Tensor, lambda tensor: tensor[:microbatch] if id(tensor) in cut else tensor, tree)
+                     for tree in (inputs, target))), []
 
-    def part(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor[:microbatch] if tensor.dim() and tensor.shape[0] == batch else tensor
-    return Example(*(pytree.tree_map_only(torch.Tensor, part, tree) for tree in made)), []
 
-
-def refuse_other_inputs(words: str, inputs: Any, batch: int, microbatch: int, recording: Recording, example: Any) -> None:
+def refuse_other_inputs(words: str, inputs: Any, batch: int, recording: Recording, example: Any, batched: dict[str, bool]) -> None:
     """Stages are made for the example's names, types and shapes."""
     if isinstance(example, dict) and (not isinstance(inputs, dict) or set(inputs) != set(example)):
         found = ", ".join(sorted(inputs)) if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
@@ -71,8 +81,7 @@ def refuse_other_inputs(words: str, inputs: Any, batch: int, microbatch: int, re
         raise ModelError(f"{words} gave {len(tensors)} tensors as inputs, and the example has {len(names)}: {', '.join(names)}")
     for tensor, name, node in zip(tensors, names, recording.inputs):
         value = recording.values[recording.nodes[node].writes[0]]
-        is_batched = len(value.shape) > 0 and value.shape[0] == microbatch
-        shape = (batch, *value.shape[1:]) if is_batched else tuple(value.shape)
+        shape = (batch, *value.shape[1:]) if batched[name] else tuple(value.shape)
         if tuple(tensor.shape) != shape or tensor.dtype != value.dtype:
             raise ModelError(f"{words} gave {name} as {tensor.dtype} of shape {tuple(tensor.shape)}, expected {value.dtype} "
                              f"of {shape}: {batch} samples of what the example inputs are")
@@ -209,18 +218,38 @@ def whole_backwards(graph: Graph, stages: Sequence[torch.nn.Module], example: An
             # Of a later stage that takes nothing with a gradient, torch's split backward leaves the weights out.
             has_gradients = any(leaf.requires_grad for leaf in leaves)
             whole.append(not can_split(stage, leaves, mine) if has_gradients else bool(stage.takes))
-            taken = tuple(tensor.detach() for tensor in given)
+            taken = tuple(tensor.detach().contiguous() for tensor in given)  # as a message is
     return whole
 
 
 def run_stage(stage: torch.nn.Module, leaves: tuple[torch.Tensor, ...],
               inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    output = stage(*leaves, **inputs)
+    try:
+        output = stage(*leaves, **inputs)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{type(stage).__name__} of the program fails where the model does not: {last_line(error)}; choose the "
+                         "module whose code that is as one layer (--layers)") from error
     return output if isinstance(output, tuple) else (output,)
+
+
+def groups_are_apart(stage: torch.nn.Module, leaves: tuple[torch.Tensor, ...], inputs: dict[str, torch.Tensor]) -> bool:
+    """Torch makes groups of weights whose gradients begin at the same nodes of the graph. Of two that share some of these nodes,
+    but not all, it makes two groups or one as the order of a set has it, by chance, and two would count a gradient twice: weight
+    and bias of a linear layer of which cross attention uses parts."""
+    def node(tensor: torch.Tensor) -> Any:
+        return _get_grad_fn_or_grad_acc(tensor)
+    graph = construct_reverse_graph([node(tensor) for tensor in run_stage(stage, leaves, inputs) if tensor.requires_grad])
+    behind, _ = reverse_closure([node(leaf) for leaf in leaves if leaf.requires_grad], set(), graph)
+    begins = [reverse_closure([node(weight)], behind, graph)[1] for weight in stage.parameters() if weight.requires_grad]
+    return all(one == other or not one & other for one, other in itertools.combinations(begins, 2))
 
 
 def can_split(stage: torch.nn.Module, leaves: tuple[torch.Tensor, ...], inputs: dict[str, torch.Tensor]) -> bool:
     """Whether torch's split backward gives the gradients of the fused one."""
+    if not groups_are_apart(stage, leaves, inputs):
+        return False
     found = []
     for is_split in (False, True):
         stage.zero_grad(set_to_none=True)
