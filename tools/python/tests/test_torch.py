@@ -3,7 +3,9 @@
     python -m unittest discover -s tools/python/tests
 """
 
+import contextlib
 import importlib.util
+import io
 import json
 import os
 import re
@@ -11,6 +13,7 @@ import statistics
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."),
                 os.path.dirname(os.path.abspath(__file__))]
@@ -507,6 +510,49 @@ class Refused(unittest.TestCase):
                                     Names("models:lists", "models:class_loss", "models:masked_lists_data")), [])
             with open(os.path.join(folder, "out", "train.py")) as file:
                 self.assertIn("= {'x': True, 'mask': False}  #", file.read())
+
+    def test_programs_refuse_what_they_cannot_do(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan_of_lists(folder)
+            export(os.path.join(folder, "p.json"), models.lists(), models.list_inputs, os.path.join(folder, "out"),
+                   Names("models:lists", "models:class_loss", "models:list_data"))
+            train = self.program(os.path.join(folder, "out"))
+            for options, words in ((["--steps", "0"], "--steps: expected 1 or more, found 0"),
+                                   (["--weights", "none.pt"], "there is no file none.pt"),
+                                   (["--resume", "none"], "none has no checkpoint"),
+                                   (["--device", "cuda"], "each of 999 processes here needs one"),
+                                   (["--steps", "1", "--profile", "x"], "the first step is left out"),
+                                   ([], "expected 2 processes, found 999")):
+                with unittest.mock.patch.dict(os.environ, {"WORLD_SIZE": "999", "LOCAL_WORLD_SIZE": "999"}), \
+                        contextlib.redirect_stderr(io.StringIO()) as errors, self.assertRaises(SystemExit) as caught:
+                    train.main(options)
+                self.assertIn(words, f"{errors.getvalue()} {caught.exception}")
+
+    def program(self, folder):
+        """train.py, as a module."""
+        for name in ("stages", "train"):
+            sys.modules.pop(name, None)
+        before = sys.path.copy()
+        self.addCleanup(lambda: sys.path.__setitem__(slice(None), before))
+        sys.path.insert(0, folder)
+        spec = importlib.util.spec_from_file_location("train", os.path.join(folder, "train.py"))
+        train = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(train)
+        return train
+
+    def test_gradients_of_several_types_are_summed_each_in_its_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan_of_lists(folder)
+            export(os.path.join(folder, "p.json"), models.lists(), models.list_inputs, os.path.join(folder, "out"),
+                   Names("models:lists", "models:class_loss", "models:list_data"))
+            train = self.program(os.path.join(folder, "out"))
+            torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+            self.addCleanup(torch.distributed.destroy_process_group)
+            weights = [nn.Parameter(torch.ones(3, dtype=kind)) for kind in (torch.float32, torch.bfloat16, torch.float32)]
+            for number, weight in enumerate(weights):
+                weight.grad = torch.full_like(weight, number)
+            train.all_reduce(weights, torch.distributed.group.WORLD)
+            self.assertEqual([weight.grad.sum().item() for weight in weights], [0, 3, 6])
 
     def test_weights_of_which_torch_makes_groups_by_chance(self):
         class Attends(nn.Module):

@@ -859,8 +859,16 @@ def arguments_of(argv: Sequence[str] | None) -> argparse.Namespace:
     for option in ("profile", "kineto"):
         if getattr(arguments, option) and arguments.steps < 2:
             parser.error(f"--{option} needs --steps 2 or more: the first step is left out")
-    if arguments.every < 1:
-        parser.error(f"--every: expected 1 or more, found {arguments.every}")
+    for option in ("steps", "every"):
+        if getattr(arguments, option) < 1:
+            parser.error(f"--{option}: expected 1 or more, found {getattr(arguments, option)}")
+    if arguments.weights and not os.path.isfile(arguments.weights):
+        parser.error(f"--weights: there is no file {arguments.weights}")
+    if arguments.resume and not os.path.isfile(os.path.join(arguments.resume, "step")):
+        parser.error(f"--resume: {arguments.resume} has no checkpoint; --checkpoint {arguments.resume} makes one")
+    if arguments.device == "cuda" and torch.cuda.device_count() < int(os.environ.get("LOCAL_WORLD_SIZE", 1)):
+        parser.error(f"--device cuda: PyTorch {torch.__version__} sees {torch.cuda.device_count()} GPUs, and each of "
+                     f"{os.environ.get('LOCAL_WORLD_SIZE', 1)} processes here needs one")
     return arguments
 
 
