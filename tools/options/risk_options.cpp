@@ -81,9 +81,11 @@ std::string range_sentence(const Prediction& prediction, const StepInterval& int
   constexpr double widest = 3;
   if (range.high > widest * range.low) {
     return fmt::format(
-        "no interval: predictions from {} costs err by more than a factor of three here; measured "
-        "layers and links narrow it (stagecraft profile, calibrate)\n",
-        costs);
+        "no interval: predictions from {} costs err by more than a factor of three here; {}\n",
+        costs,
+        prediction.provenance == Provenance::measured
+            ? "times that spread less, of a quiet machine or of a run (calibrate), narrow it"
+            : "measured layers and links narrow it (stagecraft profile, calibrate)");
   }
   return fmt::format("in eight of ten cases {} to {} {}, as predictions from {} costs err\n",
                      readable(range.low), readable(range.high),
