@@ -13,6 +13,7 @@
 #include "planner/costs/paired_passes.hpp"
 #include "planner/plan/plan_fault.hpp"
 #include "profiles/error.hpp"
+#include "profiles/request_state.hpp"
 #include "profiles/text.hpp"
 #include "simulator/schedules/schedules.hpp"
 
@@ -128,15 +129,25 @@ std::vector<StageTie> stage_ties(const Compilation& compilation) {
   return ties;
 }
 
-/// Keys and values of one token in an attention layer, on one of `tensor` devices: with fewer heads
-/// of these than devices each has a copy of one; of latent attention the latent, and the part of
-/// keys with positions (DeepSeek-V2, section 2.1), which all devices hold.
-Bytes cache_of_token(const Transformer& transformer, int tensor, Precision precision) {
-  const Bytes element = element_bytes(precision);
+/// What a layer keeps of a request of so many tokens on one of `tensor` devices (`past` below), of
+/// models that a Transformer's numbers describe: as `numbers_of_request` says of steps.
+std::int64_t numbers_of_request(const Transformer& transformer, std::int64_t tokens, int tensor) {
+  if (!transformer.causal) return 0;
   if (transformer.latent)
-    return (transformer.latent->key_value_rank + transformer.latent->rotary_width) * element;
+    return tokens * (transformer.latent->key_value_rank + transformer.latent->rotary_width);
   const std::int64_t heads = (transformer.key_value_heads + tensor - 1) / tensor;
-  return 2 * heads * transformer.head_width * element;
+  return 2 * tokens * heads * transformer.head_width;
+}
+
+Bytes kept_of_request(const Model& model, int index, std::int64_t tokens, int tensor,
+                      Precision precision) {
+  const Layer& layer = model.layers[static_cast<std::size_t>(index)];
+  if (!layer.steps.empty())
+    return numbers_of_request(layer.steps, tokens, tensor) * element_bytes(precision);
+  const bool attends =
+      layer.kind == LayerKind::transformer || layer.kind == LayerKind::expert_transformer;
+  if (!model.transformer || !attends) return 0;
+  return numbers_of_request(*model.transformer, tokens, tensor) * element_bytes(precision);
 }
 
 /// Without a backward nothing of a layer stays but keys and values of each request (`past`, which a
@@ -147,18 +158,16 @@ void serve(const Compilation& compilation, int stage, int replica, ChunkMemory& 
   const CostTable& table = compilation.table(stage, replica);
   const Model& model = compilation.book.profile().model;
   const Plan& plan = compilation.plan;
+  const std::int64_t sequence = plan.batch.sequence > 0 ? plan.batch.sequence : model.sequence;
+  const std::int64_t tokens = (sequence + compilation.context() - 1) / compilation.context();
+  const int tensor = tensor_degree(
+      plan.parallelism, static_cast<std::size_t>(compilation.peer_count(stage, replica)));
   Bytes most = 0, cache = 0;
   for (int layer = layers.first; layer < layers.end; ++layer) {
     const LayerCost& cost = table.layer(layer);
     most = std::max(most, cost.saved + cost.workspace);
-    const LayerKind kind = model.layers[static_cast<std::size_t>(layer)].kind;
-    const bool attends = kind == LayerKind::transformer || kind == LayerKind::expert_transformer;
-    if (!model.transformer || !attends) continue;
-    const std::int64_t sequence = plan.batch.sequence > 0 ? plan.batch.sequence : model.sequence;
-    const int tensor = tensor_degree(
-        plan.parallelism, static_cast<std::size_t>(compilation.peer_count(stage, replica)));
-    cache += compilation.rows_of(stage, replica) * sequence / compilation.context() *
-             cache_of_token(*model.transformer, tensor, plan.precision);
+    cache += compilation.rows_of(stage, replica) *
+             kept_of_request(model, layer, tokens, tensor, plan.precision);
   }
   memory.forward_alone = most;
   memory.past = cache;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "planner/costs/predict.hpp"
@@ -14,5 +15,8 @@ std::optional<Bytes> limit_of(const Prediction& prediction, std::size_t lead);
 
 /// Of all devices the plan uses, in device order.
 std::vector<std::optional<Bytes>> device_limits(const Plan& plan, const Prediction& prediction);
+
+/// "48.1GiB of 39.5GiB"; where both look alike, by how much, too.
+std::string needed_of(Bytes needed, Bytes limit);
 
 }  // namespace stagecraft

@@ -7,6 +7,8 @@
 
 #include "planner/costs/compile.hpp"
 #include "planner/costs/device_limits.hpp"
+#include "profiles/error.hpp"
+#include "profiles/units.hpp"
 #include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
@@ -106,6 +108,12 @@ std::optional<Bytes> limit_of(const Prediction& prediction, std::size_t lead) {
   const Bytes limit = prediction.memory_limits.at(lead);
   if (limit == std::numeric_limits<Bytes>::max()) return {};
   return limit;
+}
+
+std::string needed_of(Bytes needed, Bytes limit) {
+  const std::string text = concat(format_bytes(needed), " of ", format_bytes(limit));
+  const bool alike = needed > limit && format_bytes(needed) == format_bytes(limit);
+  return alike ? concat(text, ", ", format_bytes(needed - limit), " more than there is") : text;
 }
 
 std::vector<std::optional<Bytes>> device_limits(const Plan& plan, const Prediction& prediction) {

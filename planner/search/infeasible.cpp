@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "planner/costs/device_limits.hpp"
 #include "planner/layouts/tightest_plan.hpp"
 #include "planner/search/remedies.hpp"
 #include "profiles/error.hpp"
@@ -56,8 +57,8 @@ std::string memory_reason(const Candidate& closest) {
     const auto& what = closest.plan.stages[static_cast<std::size_t>(stage)];
     recomputes = recomputes && what.recompute == Recompute::full;
   }
-  return concat("nothing fits: ", who_needs(stages), format_bytes(prediction.peaks[fullest].bytes),
-                " of ", format_bytes(prediction.memory_limits[fullest]),
+  return concat("nothing fits: ", who_needs(stages),
+                needed_of(prediction.peaks[fullest].bytes, prediction.memory_limits[fullest]),
                 recomputes ? " with every layer recomputed" : "");
 }
 

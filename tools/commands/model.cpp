@@ -7,6 +7,7 @@
 
 #include "profiles/importers.hpp"
 #include "profiles/operations.hpp"
+#include "profiles/prediction_modules.hpp"
 #include "profiles/profile.hpp"
 #include "profiles/text.hpp"
 #include "tools/commands.hpp"
@@ -23,6 +24,7 @@ struct ModelArguments {
   std::string model;
   std::int64_t sequence = 0;
   bool flops = false;
+  bool without_prediction = false;
   std::int64_t batch = 1;
 };
 
@@ -115,7 +117,7 @@ struct LayerMacs {
   double attention = 0;
 };
 
-LayerMacs layer_macs(const Model& model, const Layer& layer, std::int64_t batch) {
+LayerMacs macs_of_operations(const Model& model, const Layer& layer, std::int64_t batch) {
   if (!model.transformer) return {.products = static_cast<double>(batch) * layer.flops_forward / 2};
   const WorkSetting setting{
       .microbatch = batch, .sequence = model.sequence, .fused_attention = false};
@@ -128,6 +130,24 @@ LayerMacs layer_macs(const Model& model, const Layer& layer, std::int64_t batch)
       macs.norms += operation.bytes / (2 * static_cast<double>(element_bytes(setting.precision)));
   }
   return macs;
+}
+
+/// Of a layer with steps: as above, but windows and chosen keys count as the keys in them, which
+/// unfused attention would all compute; states of recurrences count as attention.
+LayerMacs macs_of_steps(const Model& model, const Layer& layer, std::int64_t batch) {
+  LayerMacs macs{.norms = macs_of_operations(model, layer, batch).norms};
+  const auto tokens = static_cast<double>(model.sequence);
+  for (const Step& step : layer.steps) {
+    const double linear = static_cast<double>(batch) * linear_flops(step, tokens) / 2;
+    (step.kind == StepKind::recurrence ? macs.attention : macs.products) += linear;
+    macs.attention += static_cast<double>(batch) * attention_flops(step, tokens) / 2;
+  }
+  return macs;
+}
+
+LayerMacs layer_macs(const Model& model, const Layer& layer, std::int64_t batch) {
+  return layer.steps.empty() ? macs_of_operations(model, layer, batch)
+                             : macs_of_steps(model, layer, batch);
 }
 
 /// Parameters, multiply-adds and operations, layer by layer.
@@ -176,6 +196,7 @@ int show(Console& console, const ModelArguments& arguments) {
   console.input(loaded.path, loaded.hash);
   if (arguments.sequence > 0)
     loaded.profile.model = with_sequence(loaded.profile.model, arguments.sequence);
+  if (arguments.without_prediction) loaded.profile.model = without_prediction(loaded.profile.model);
   const Model& model = loaded.profile.model;
   console.artefact(write_model(model));
   if (arguments.flops) {
@@ -209,6 +230,8 @@ Action declare_model(CLI::App& app) {
       ->check(CLI::Range(1, 100'000'000));
   app.add_flag("--flops", arguments->flops,
                "Count the multiply-adds and operations of the forward pass");
+  app.add_flag("--without-prediction", arguments->without_prediction,
+               "Leave out modules for multi-token prediction; -o writes the model without them");
   app.add_option("--batch", arguments->batch, "Number of samples for --flops")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));

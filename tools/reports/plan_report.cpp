@@ -8,6 +8,7 @@
 
 #include "planner/analysis/binding.hpp"
 #include "planner/analysis/frameworks.hpp"
+#include "planner/analysis/requests.hpp"
 #include "planner/analysis/risk.hpp"
 #include "planner/analysis/shown_choices.hpp"
 #include "planner/analysis/utilisation.hpp"
@@ -67,6 +68,23 @@ std::optional<Utilisation> utilisation_of(const Problem& problem, const Candidat
   return utilisation_of(candidate.plan, model, problem.cluster, *candidate.prediction);
 }
 
+std::optional<RequestRoom> room_of(const Problem& problem, const Candidate& candidate) {
+  const Profile ordered = in_plan_order(problem.profile, candidate.plan);
+  return room_for_requests(candidate.plan, ordered, problem.cluster);
+}
+
+/// Of inference, where something is kept of requests.
+std::string room_sentence(const Problem& problem, const Candidate& candidate) {
+  const std::optional<RequestRoom> room = room_of(problem, candidate);
+  if (!room) return "";
+  const std::int64_t given = candidate.plan.batch.sequence;
+  const std::int64_t tokens = given > 0 ? given : problem.profile.model.sequence;
+  return fmt::format(
+      "room for {} {} of {} tokens at once: device {}, full first, keeps {} of each\n",
+      room->requests, room->requests == 1 ? "request" : "requests", tokens, room->device,
+      format_bytes(room->each));
+}
+
 void add_prediction(ordered_json& json, const Problem& problem, const Candidate& candidate) {
   const Prediction& prediction = *candidate.prediction;
   json["step_ns"] = prediction.step.count();
@@ -84,6 +102,10 @@ void add_prediction(ordered_json& json, const Problem& problem, const Candidate&
   json["peak_memory_bytes"] = device_peaks(candidate.plan, prediction);
   add_memory_limits(json, candidate.plan, prediction);
   json["fits"] = prediction.fits;
+  if (const std::optional<RequestRoom> room = room_of(problem, candidate)) {
+    json["request_room"] = {
+        {"requests", room->requests}, {"full_first", room->device}, {"request_bytes", room->each}};
+  }
 }
 
 /// Without a prediction, a plan of another planner that our evaluator cannot run, and why not.
@@ -453,6 +475,7 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
                 utilisation_sentence(best.plan, problem.cluster, utilisation_of(problem, best)));
   const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
   console.print(plan_table(best.plan, model, *best.prediction, rows, console.unicode()));
+  console.print(room_sentence(problem, best));
   console.print(beside.time);
   console.print(best.objective ? objective_sentence(search, *best.objective)
                                : own_objective_sentence(problem, search));

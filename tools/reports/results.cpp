@@ -355,9 +355,9 @@ std::string fit_sentence(const Plan& plan, const Prediction& prediction) {
     if (excess(device) > excess(fullest)) fullest = device;
   }
   if (prediction.peaks.empty()) return "does not fit in memory\n";
-  return fmt::format("does not fit in memory: device {} needs {} of {}\n",
-                     lead_devices(plan)[fullest], format_bytes(prediction.peaks[fullest].bytes),
-                     format_bytes(limit_of(prediction, fullest).value_or(0)));
+  const Bytes limit = limit_of(prediction, fullest).value_or(0);
+  return fmt::format("does not fit in memory: device {} needs {}\n", lead_devices(plan)[fullest],
+                     needed_of(prediction.peaks[fullest].bytes, limit));
 }
 
 Duration shortest_step(const Prediction& prediction,

@@ -74,9 +74,9 @@ int layers_of(const MegatronFlags& flags, const Model& model) {
   }
   const std::int64_t modules = model.transformer ? model.transformer->prediction_modules : 0;
   if (flags.prediction_modules != modules) {
-    std::string remedy = concat("add --mtp-num-layers ", modules,
-                                ", or take \"num_nextn_predict_layers\" out of the model's "
-                                "config.json to train without the prediction modules");
+    std::string remedy =
+        concat("add --mtp-num-layers ", modules, ", or take the model without its prediction ",
+               "modules: stagecraft model show MODEL --without-prediction -o FILE writes it");
     if (modules == 0)
       remedy = "leave --mtp-num-layers away, or take the model that has the modules";
     fail_with_help(ErrorKind::input,

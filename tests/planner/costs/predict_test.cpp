@@ -1,6 +1,7 @@
 #include "planner/costs/predict.hpp"
 #include "profiles/peer_messages.hpp"
 
+#include "planner/costs/device_limits.hpp"
 #include "planner/relaxations/chain_bounds.hpp"
 #include "profiles/error.hpp"
 #include "profiles/kernel_times.hpp"
@@ -115,6 +116,14 @@ TEST_CASE("a plan for inference has forwards only, and no gradients", "[predict]
   const Prediction prediction = predict_equal(plan, cost, cluster_of({{4, {}}}));
   CHECK(prediction.step == (8 + 4 - 1) * 10ms);
   for (const MemoryPeak& peak : prediction.peaks) CHECK(peak.bytes == 2000);
+}
+
+TEST_CASE("what is needed and what there is look different, or the difference is told") {
+  constexpr Bytes gibibyte = Bytes{1} << 30U;
+  CHECK(needed_of(48 * gibibyte, 40 * gibibyte) == "48GiB of 40GiB");
+  CHECK(needed_of(40 * gibibyte + 524'288, 40 * gibibyte) ==
+        "40GiB of 40GiB, 512KiB more than there is");
+  CHECK(needed_of(40 * gibibyte, 40 * gibibyte) == "40GiB of 40GiB");
 }
 
 TEST_CASE("a plan under bpipe moves what it lends over the cluster's links", "[predict]") {

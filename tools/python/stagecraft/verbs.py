@@ -960,13 +960,15 @@ def models(*, progress: Progress = True) -> ModelsResult:
     return run_verb(ModelsResult, ["model", "list"], [], [], progress)
 
 
-def model(model: Input, *, sequence: int | None = None, flops: bool = False, batch: int | None = None,
-          seed: int | None = None, threads: int | None = None, progress: Progress = True) -> ModelResult:
+def model(model: Input, *, sequence: int | None = None, flops: bool = False, without_prediction: bool = False,
+          batch: int | None = None, seed: int | None = None, threads: int | None = None,
+          progress: Progress = True) -> ModelResult:
     """A model, layer by layer.
 
     model: Built-in name or file of a model
     sequence: Tokens per sample, 32k for 32768 (the model's)
     flops: Count the multiply-adds and operations of the forward pass
+    without_prediction: Leave out modules for multi-token prediction; -o writes the model without them
     batch: Number of samples for --flops
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
@@ -975,6 +977,7 @@ def model(model: Input, *, sequence: int | None = None, flops: bool = False, bat
     return run_verb(ModelResult, ["model", "show"], [model], [
         ("--sequence", sequence, False, False),
         ("--flops", flops, True, False),
+        ("--without-prediction", without_prediction, True, False),
         ("--batch", batch, False, False),
         ("--seed", seed, False, False),
         ("--threads", threads, False, False),
