@@ -71,6 +71,7 @@ Assignment parse_assignment(Cursor& cursor) {
   if (cursor.peek() == '[') {
     cursor.skip();
     assignment.subscript = parse_argument(cursor, "]", false);
+    if (cursor.at_end()) cursor.fail_at(assignment.place, "the subscript does not end");
     cursor.skip();
   }
   if (cursor.peek() == '+') {

@@ -200,6 +200,7 @@ TEST_CASE("what is no script, or does not end, is refused with its place") {
   CHECK(complaint("train 'a\nb") == "run.sh:1:7: the quotation does not end");
   CHECK(complaint("train\nif true; then train a") == "run.sh:2:1: the \"if\" has no \"fi\"");
   CHECK_THAT(complaint("A=(1 2"), ContainsSubstring("the array does not end"));
+  CHECK(complaint("A[\\]=1") == "run.sh:1:1: the subscript does not end");
   CHECK_THAT(complaint("echo $(ls"), ContainsSubstring("the parenthesis does not end"));
   CHECK_THAT(complaint("echo ${X"), ContainsSubstring("the braces do not end"));
   CHECK_THAT(complaint("while true; do :; done"), ContainsSubstring("does not end within"));
