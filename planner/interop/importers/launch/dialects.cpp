@@ -1,0 +1,93 @@
+#include "planner/interop/importers/launch/dialects.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+struct Renamed {
+  Dialect dialect;
+  std::string_view section;  ///< how it ends; empty: any
+  std::string_view name;
+  std::string_view flag;  ///< of Megatron-LM
+};
+constexpr std::array renamed_flags{
+    // Of recipes in Python, as their scripts have them.
+    Renamed{Dialect::megatron, "", "tp-size", "tensor-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "pp-size", "pipeline-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "cp-size", "context-parallel-size"},
+    Renamed{Dialect::megatron, "", "ep-size", "expert-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "vp-size", "num-virtual-stages-per-pipeline-rank"},
+    Renamed{Dialect::megatron, "", "tp", "tensor-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "pp", "pipeline-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "cp", "context-parallel-size"},
+    Renamed{Dialect::megatron, "", "ep", "expert-model-parallel-size"},
+    Renamed{Dialect::megatron, "", "vp", "num-virtual-stages-per-pipeline-rank"},
+    Renamed{Dialect::megatron, "", "mbs", "micro-batch-size"},
+    Renamed{Dialect::megatron, "", "gbs", "global-batch-size"},
+    // Of Megatron-DeepSpeed.
+    Renamed{Dialect::megatron, "", "ds-sequence-parallel-size", "context-parallel-size"},
+    Renamed{Dialect::megatron, "", "moe-expert-parallel-size", "expert-model-parallel-size"},
+    Renamed{Dialect::nemo, "trainer", "devices", "nproc-per-node"},
+    Renamed{Dialect::nemo, "trainer", "num-nodes", "nnodes"},
+    Renamed{Dialect::nemo, "", "encoder-seq-length", "seq-length"},
+    Renamed{Dialect::nemo, "dataset", "sequence-length", "seq-length"},
+    Renamed{Dialect::nemo, "", "microbatch-group-size-per-vp-stage",
+            "microbatch-group-size-per-virtual-pipeline-stage"},
+    Renamed{Dialect::swift, "", "max-length", "seq-length"},
+    Renamed{Dialect::slime, "", "actor-num-nodes", "nnodes"},
+    Renamed{Dialect::slime, "", "actor-num-gpus-per-node", "nproc-per-node"},
+    Renamed{Dialect::verl, "trainer", "n-gpus-per-node", "nproc-per-node"},
+    Renamed{Dialect::verl, "trainer", "nnodes", "nnodes"},
+    Renamed{Dialect::verl, "actor", "ppo-micro-batch-size-per-gpu", "micro-batch-size"},
+    Renamed{Dialect::verl, "actor", "ppo-mini-batch-size", "global-batch-size"},
+};
+
+}  // namespace
+
+Dialect dialect_of(const FlagLaunch& launch, FlagReading::Kind kind) {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::any_of(launch.words,
+                               [&](const FlagWord& word) { return word.name == name; });
+  };
+  const auto has_section = [&](std::string_view begins) {
+    return std::ranges::any_of(launch.words, [&](const FlagWord& word) {
+      return word.section.starts_with(begins) && word.section != "scheduler";
+    });
+  };
+  if (launch.program.starts_with("megatron ") || launch.program.starts_with("swift "))
+    return Dialect::swift;
+  if (launch.program.starts_with("verl") || has_section("actor_rollout_ref")) return Dialect::verl;
+  if (has("actor-num-gpus-per-node")) return Dialect::slime;
+  const bool is_recipe = kind == FlagReading::Kind::yaml || kind == FlagReading::Kind::json;
+  const bool has_overrides = has_section("model") || has_section("trainer") || has_section("train");
+  if (has_overrides || (is_recipe && has_section("model"))) return Dialect::nemo;
+  return Dialect::megatron;
+}
+
+FlagWord in_megatron(const FlagWord& word, Dialect dialect) {
+  FlagWord flag = word;
+  for (const Renamed& row : renamed_flags) {
+    const bool is_for_all = row.dialect == Dialect::megatron;
+    const bool fits = (is_for_all || row.dialect == dialect) && row.name == word.name &&
+                      (row.section.empty() || word.section.ends_with(row.section));
+    if (fits) flag.name = row.flag;
+  }
+  return flag;
+}
+
+bool is_other_model(std::string_view section) {
+  constexpr std::array names{"rollout",   "ref",        "critic",       "reward_model",
+                             "reward",    "teacher",    "draft",        "validation_ds",
+                             "test_ds",   "generation", "distillation", "policy_rollout",
+                             "ref_policy"};
+  return std::ranges::any_of(split(section, '.'), [&](const std::string& part) {
+    return std::ranges::count(names, part) > 0;
+  });
+}
+
+}  // namespace stagecraft

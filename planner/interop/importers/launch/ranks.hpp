@@ -1,0 +1,34 @@
+// How many ranks a launch starts, as its launcher, its scheduler and its environment say. For the
+// importer of launches.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/interop/importers/launch_parser.hpp"
+
+namespace stagecraft {
+
+/// Takes each word about ranks, then settles what they say together.
+class LaunchRanks {
+ public:
+  /// What a word about ranks says (`is_about_ranks`). A value that is no number leaves their number
+  /// open.
+  void take(const FlagWord& word, FlagReading::Kind kind, ParsedLaunch& parsed);
+  /// All words of a section: "launcher", "scheduler".
+  void take_section(const FlagLaunch& launch, std::string_view section, FlagReading::Kind kind,
+                    ParsedLaunch& parsed);
+  /// The variables of ms-swift, which starts torchrun itself.
+  void take_environment(const FlagLaunch& launch, FlagReading::Kind kind, ParsedLaunch& parsed);
+  /// Where torchrun does not say how many processes a node has, the scheduler does.
+  void settle(ParsedLaunch& parsed) const;
+
+ private:
+  std::vector<std::string> unknown_;  ///< notes of values that are no numbers
+  std::optional<int> ranks_;          ///< of the scheduler
+  bool are_known_ = true;
+};
+
+}  // namespace stagecraft
