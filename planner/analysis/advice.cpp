@@ -8,6 +8,7 @@
 #include <set>
 
 #include "planner/analysis/frameworks.hpp"
+#include "planner/analysis/stage_recomputation.hpp"
 #include "planner/costs/device_limits.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "planner/space/workers.hpp"

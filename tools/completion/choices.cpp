@@ -5,7 +5,7 @@
 #include <array>
 
 #include "executor/transports/transport.hpp"
-#include "planner/analysis/changes.hpp"
+#include "planner/analysis/change_kinds.hpp"
 #include "planner/analysis/risk.hpp"
 #include "planner/interop/exporters.hpp"
 #include "planner/interop/importers.hpp"

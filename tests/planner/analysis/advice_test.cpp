@@ -4,6 +4,7 @@
 #include <set>
 
 #include "planner/analysis/frameworks.hpp"
+#include "planner/analysis/stage_recomputation.hpp"
 #include "planner/costs/compile.hpp"
 #include "planner/plan/plan_words.hpp"
 #include "profiles/error.hpp"

@@ -1,0 +1,116 @@
+#include "planner/analysis/change_kinds.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "profiles/error.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// What else a key of `change_kinds` is called.
+struct OtherName {
+  std::string_view name;
+  std::string_view key;
+};
+
+constexpr std::array other_names{
+    OtherName{"gbs", "batch"},
+    OtherName{"global-batch", "batch"},
+    OtherName{"micro-batch", "mbs"},
+    OtherName{"virtual", "vpp"},
+    OtherName{"virtual-stages", "vpp"},
+    OtherName{"tensor-parallel", "tp"},
+    OtherName{"stages", "pp"},
+    OtherName{"pipeline-parallel", "pp"},
+    OtherName{"data-parallel", "dp"},
+    OtherName{"replicas", "dp"},
+    OtherName{"context-parallel", "cp"},
+    OtherName{"expert-parallel", "ep"},
+    OtherName{"sequence-parallel", "sp"},
+    OtherName{"seq", "sequence"},
+    OtherName{"overlap-gradients", "gradient-bucket"},
+};
+
+void require_known(const Change& change) {
+  if (numbered_key(change.key, "link") || numbered_key(change.key, "device")) return;
+  std::vector<std::string> known;
+  for (const ChangeKind& kind : change_kinds()) {
+    if (kind.key == change.key) return;
+    known.emplace_back(kind.key);
+  }
+  fail_unknown("change", change.key, known);
+}
+
+}  // namespace
+
+const std::vector<ChangeKind>& change_kinds() {
+  static const std::vector<ChangeKind> kinds{
+      {"batch", "batch=512", "samples per step", true},
+      {"mbs", "mbs=2", "samples per microbatch and replica", true},
+      {"microbatch", "microbatch=8", "samples per microbatch, over all replicas", true},
+      {"sequence", "sequence=8192", "tokens per sample; 32k are 32768", true},
+      {"pp", "pp=4", "pipeline devices", true},
+      {"vpp", "vpp=2", "stages per pipeline device", true},
+      {"tp", "tp=4", "tensor-parallel degree", true},
+      {"cp", "cp=2", "context-parallel degree", true},
+      {"ep", "ep=8", "expert-parallel degree", true},
+      {"dp", "dp=2", "replicas of each stage", true},
+      {"sp", "sp=off", "sequence parallelism"},
+      {"schedule", "schedule=zb-h1", "a name of `stagecraft schedule list`"},
+      {"recompute", "recompute=selective", "of all stages: none, selective, blocks or full"},
+      {"sharding", "sharding=zero1", "none, zero1, zero2 or zero3"},
+      {"gradient-bucket", "gradient-bucket=25MiB",
+       "gradients are summed beside the last backward, so many bytes at a time; or off"},
+      {"layers", "layers=balanced", "of each stage: balanced, even, or 9-10-10-9"},
+      {"order", "order=tp-cp-pp-dp", "of devices, innermost first: tp-cp-dp-pp or tp-cp-pp-dp"},
+      {"precision", "precision=fp8", "as of `stagecraft plan`"},
+      {"kernels", "kernels=torch", "whose kernels estimated layers have: megatron or torch"},
+      {"linkN", "link0=50%", "bandwidth of a level of the cluster, outermost 0: a rate or a part"},
+      {"linkN.latency", "link0.latency=5us", "its latency"},
+      {"linkN.collective", "link0.collective=40GB/s", "its bandwidth in collectives"},
+      {"deviceN.slow", "device5.slow=20%", "how much longer a device computes"},
+  };
+  return kinds;
+}
+
+Change read_change(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0 || equals + 1 == text.size())
+    fail_usage("--set: expected KEY=VALUE such as tp=4, found \"", text, "\"");
+  Change change{.key = trim(text.substr(0, equals)), .value = trim(text.substr(equals + 1))};
+  const auto other = std::ranges::find(other_names, std::string_view(change.key), &OtherName::name);
+  if (other != other_names.end()) change.key = other->key;
+  require_known(change);
+  return change;
+}
+
+bool takes_integers(const Change& change) {
+  return std::ranges::any_of(change_kinds(), [&](const ChangeKind& kind) {
+    return kind.key == change.key && kind.is_list_of_integers;
+  });
+}
+
+/// Nothing unless the key is WORD, a number, and perhaps a dot and more.
+std::optional<NumberedKey> numbered_key(std::string_view key, std::string_view word) {
+  if (!key.starts_with(word)) return {};
+  key.remove_prefix(word.size());
+  int number = 0;
+  const auto [stopped, error] = std::from_chars(key.data(), key.data() + key.size(), number);
+  if (error != std::errc{}) return {};
+  key.remove_prefix(static_cast<std::size_t>(stopped - key.data()));
+  if (!key.empty() && !key.starts_with('.')) return {};
+  return NumberedKey{number, key.empty() ? key : key.substr(1)};
+}
+
+std::string to_string(const std::vector<Change>& changes) {
+  std::string text;
+  for (const Change& change : changes)
+    text += concat(text.empty() ? "" : " ", change.key, "=", change.value);
+  return text;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,76 @@
+#include "planner/analysis/changes/training.hpp"
+
+#include <algorithm>
+
+#include "planner/analysis/changes/shape.hpp"
+#include "planner/analysis/stage_recomputation.hpp"
+#include "planner/plan/sharding_words.hpp"
+#include "planner/problem/defaults.hpp"
+#include "profiles/text.hpp"
+
+namespace stagecraft::what_if {
+
+namespace {
+
+bool read_switch(std::string_view text) {
+  if (text == "on" || text == "off") return text == "on";
+  fail_usage("expected on or off, found \"", text, "\"");
+}
+
+}  // namespace
+
+void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
+  set_named(wishes, "precision", read_precision, plan.precision);
+  if (wishes.find("kernels") != nullptr) require_estimated_kernels(profile);
+  set_named(wishes, "kernels", read_framework, plan.kernels);
+  set_named(wishes, "sharding", sharding_of_word, plan.optimizer.sharding);
+  set_named(wishes, "sp", read_switch, plan.parallelism.sequence);
+  plan.parallelism.expert = wishes.number("ep", plan.parallelism.expert);
+  if (const Change* change = wishes.find("gradient-bucket")) {
+    plan.optimizer.gradient_bucket =
+        change->value == "off" ? Bytes{0} : quantity(*change, parse_bytes);
+  }
+  if (const Change* change = wishes.find("sequence")) {
+    if (plan.batch.sequence == 0)
+      fail_usage("--set sequence: samples of \"", plan.model, "\" are not sequences");
+    plan.batch.sequence = whole_number({change->key, with_thousands_written_out(change->value)},
+                                       std::int64_t{1} << 40);
+  }
+}
+
+void set_recompute(const Wishes& wishes, const Model& model, Plan& plan) {
+  const Change* change = wishes.find("recompute");
+  if (change == nullptr) return;
+  const std::vector<std::string> known{"none", "selective", "blocks", "full"};
+  if (std::ranges::find(known, change->value) == known.end())
+    fail_unknown("way to recompute", change->value, known);
+  const bool is_of_blocks = change->value == "selective" || change->value == "blocks";
+  if (is_of_blocks && !model.transformer) {
+    fail_usage("--set recompute=", change->value, ": \"", plan.model,
+               "\" is no transformer, so there are no blocks to recompute; say none or full");
+  }
+  recompute_all(change->value, model, plan.stages);
+}
+
+void set_batch(const Wishes& wishes, Plan& plan) {
+  Batch& batch = plan.batch;
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  if (const Change* change = wishes.find("batch")) batch.global = whole_number(*change, most);
+  const Change* per_replica = wishes.find("mbs");
+  const Change* whole = wishes.find("microbatch");
+  if (per_replica != nullptr && whole != nullptr)
+    fail_usage("--set mbs (of each replica) and --set microbatch (of all) say the same twice");
+  if (whole != nullptr) batch.microbatch = whole_number(*whole, most);
+  if (per_replica != nullptr) {
+    const Shape shape = require_one_shape(plan, "mbs");
+    const bool in_turns = plan.replicas == ReplicaPolicy::round_robin;
+    batch.microbatch = whole_number(*per_replica, most / shape.data) * (in_turns ? 1 : shape.data);
+  }
+  if (batch.global % batch.microbatch != 0 || batch.global / batch.microbatch > INT32_MAX) {
+    fail("a batch of ", batch.global, " samples is no whole number of microbatches of ",
+         batch.microbatch, "; set batch or microbatch, too");
+  }
+  batch.microbatches = static_cast<int>(batch.global / batch.microbatch);
+}
+
+}  // namespace stagecraft::what_if
