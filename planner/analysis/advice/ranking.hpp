@@ -1,0 +1,41 @@
+// Which edits of a plan are better, and which are worth telling. For the sources of this folder.
+
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/analysis/advice.hpp"
+
+namespace stagecraft::advising {
+
+/// What is shorter by less is no advice.
+inline constexpr double least_gain = 0.001;
+
+/// Of the fullest device: its peak as a part of what may be used; 0 where that is unlimited.
+double part_of_memory(const Prediction& prediction);
+
+/// Less is better: what does not fit by how full it is, what fits by its step.
+std::pair<double, Duration> rank(const Prediction& prediction);
+
+/// By rank, then the shorter list of changes.
+bool is_better(const AdvisedEdit& a, const AdvisedEdit& b);
+
+/// Whether the edit fits, and is faster than the plan now if that fits.
+bool is_advice(const AdvisedEdit& edit, const Prediction& now);
+
+/// Whether the step is shorter than before by enough to be told, or fits where that did not.
+bool is_gain(const Prediction& next, const Prediction& before);
+
+/// Whether no edit within it does as well alone.
+bool beats_its_parts(const AdvisedEdit& pair, const std::vector<AdvisedEdit>& singles);
+
+std::optional<AdvisedEdit> best_of(const std::vector<AdvisedEdit>& singles,
+                                   const std::vector<AdvisedEdit>& pairs);
+
+/// The best `most` of them in their order, one of each step and peak: other ways to the same step
+/// in as much memory tell nothing more.
+void keep_best(std::vector<AdvisedEdit>& edits, std::size_t most);
+
+}  // namespace stagecraft::advising
