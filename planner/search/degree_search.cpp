@@ -58,6 +58,9 @@ SearchResult search_others(const Problem& problem, const SearchControl& control,
 }  // namespace
 
 SearchResult search_degrees(const Problem& problem, const SearchControl& control) {
+  // Beside a plan that is known, which only a better one matters to, no degrees come first.
+  if (control.only_scope && control.worth && problem.recompute_layers.empty())
+    return search_at_once(problem, control, {});
   const Space space(problem);
   SearchParts parts(control, 2);
   const SearchControl first = parts.next();

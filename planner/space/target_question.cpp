@@ -105,6 +105,21 @@ void set_degrees(Problem& problem, const Target& target, const SaidOfPlans& said
   for (Parallelism& choice : problem.other_parallelism) choice.sequence = false;
 }
 
+/// Where experts want tokens split among tensor-parallel peers and somebody said otherwise, there
+/// are no peers.
+void set_peers_of_experts(Problem& problem, const Target& target, const SaidOfPlans& said) {
+  const auto& transformer = problem.profile.model.transformer;
+  if (!target.splits_tokens_of_experts || problem.parallelism.sequence || !transformer ||
+      !transformer->experts)
+    return;
+  const auto dropped =
+      std::erase_if(problem.tensor_parallel, [](int degree) { return degree > 1; });
+  if (problem.tensor_parallel.empty() || (dropped > 0 && said.tensor_parallel)) {
+    refuse(target, target.system, " trains experts beside --tensor-parallel above 1 with ",
+           "--sequence-parallel on only");
+  }
+}
+
 /// What is usual there, and what shards more.
 void set_sharding(Problem& problem, const Target& target) {
   problem.optimizer.sharding = usual_sharding(target);
@@ -129,6 +144,12 @@ void require_states(const Problem& problem, const Target& target) {
     refuse(target, target.system, " has no --precision ", to_string(problem.precision), "; it has ",
            join_words(names));
   }
+  const auto& optimizers = target.optimizers;
+  if (!optimizers.empty() &&
+      std::ranges::find(optimizers, problem.optimizer.kind) == optimizers.end()) {
+    refuse(target, target.system, " has no --optimizer ", to_string(problem.optimizer.kind),
+           "; it has ", to_string(optimizers.front()));
+  }
   if (problem.optimizer.gradient_bucket > 0 && !target.gradient_buckets) {
     refuse(target, target.system, " sums gradients of pipelines behind the last backward; plan ",
            "without --gradient-bucket");
@@ -147,6 +168,8 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
     refuse(target, target.system, " is for transformers; the model \"", problem.model_name,
            "\" is not known as one");
   }
+  for (const std::string& why : reasons_against_model(target, problem.profile.model))
+    refuse(target, target.system, " ", why);
   if (target.equal_stages && !problem.excluded.empty()) {
     refuse(target, target.system, " numbers its ranks over all of a cluster; instead of --exclude ",
            "name the CLUSTER that is left");
@@ -158,6 +181,7 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
   set_schedules(problem, target, said.schedule);
   set_recompute(problem, target);
   set_degrees(problem, target, said);
+  set_peers_of_experts(problem, target, said);
   const bool trains = problem.schedules.empty() || problem.schedules.front().name != "inference";
   if (!said.sharding && trains) set_sharding(problem, target);
   if (!said.sharding && !trains) problem = with_sharding(std::move(problem), Sharding::none);

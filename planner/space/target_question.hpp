@@ -10,7 +10,8 @@ namespace stagecraft {
 /// refused, the latter it leaves out.
 struct SaidOfPlans {
   bool schedule = false, sharding = false, kernels = false, sequence_parallel = false,
-       context_parallel = false, expert_parallel = false, expert_tensor_parallel = false;
+       context_parallel = false, tensor_parallel = false, expert_parallel = false,
+       expert_tensor_parallel = false;
 };
 
 /// What is sharded over replicas unless somebody said so: optimizer states, where the framework has

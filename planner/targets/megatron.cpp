@@ -5,6 +5,8 @@
 // Megatron-FSDP (--use-megatron-fsdp), whose parameters only the schedule without a pipeline
 // gathers anew behind an evaluation (megatron/core/pipeline_parallel/schedules.py).
 
+#include <cmath>
+
 #include "planner/targets/rules.hpp"
 #include "profiles/error.hpp"
 
@@ -20,6 +22,29 @@ std::string fsdp_refuses(const TargetPipeline& pipeline) {
 }
 
 }  // namespace
+
+std::vector<std::string> against_model_of_megatron(const Model& model) {
+  const Transformer& transformer = *model.transformer;
+  std::vector<std::string> reasons;
+  if (transformer.patches || transformer.token_types || !transformer.causal) {
+    reasons.push_back(
+        concat("has another program than pretrain_gpt.py for ",
+               transformer.patches ? "vision transformers" : "models that are not causal"));
+  }
+  if (transformer.output_bias != transformer.feed_forward_bias ||
+      (transformer.output_bias && !transformer.attention_bias)) {
+    reasons.push_back(concat("has biases in all products, in those of queries, keys and values, ",
+                             "or in none; the model has others"));
+  }
+  if (transformer.position == Transformer::Position::rotary &&
+      std::round(transformer.rotary_base) != transformer.rotary_base) {
+    reasons.push_back(
+        concat("takes whole numbers for --rotary-base; the model's is ", transformer.rotary_base));
+  }
+  if (transformer.prediction_modules > 0 && transformer.position == Transformer::Position::learned)
+    reasons.push_back("has no multi-token prediction with learned positions");
+  return reasons;
+}
 
 /// megatron/core/pipeline_parallel/schedules.py: groups of microbatches as long as the pipeline
 /// divide a step's, and there is somebody to interleave with.

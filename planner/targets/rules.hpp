@@ -25,6 +25,8 @@ inline constexpr std::array megatron_recompute{
     RecomputeEverywhere::none, RecomputeEverywhere::selective, RecomputeEverywhere::blocks,
     RecomputeEverywhere::stages};
 std::string megatron_refuses(const TargetPipeline& pipeline);
+/// What arguments of Megatron-LM, and of what is over Megatron Core, have no words for.
+std::vector<std::string> against_model_of_megatron(const Model& model);
 /// A system over Megatron Core, whose rules hold for all of them.
 inline Target over_megatron_core(std::string_view name, std::string_view version,
                                  std::string_view system) {
@@ -36,9 +38,11 @@ inline Target over_megatron_core(std::string_view name, std::string_view version
           .recompute = megatron_recompute,
           .keeps_ends = true,
           .only_transformers = true,
+          .splits_tokens_of_experts = true,
           .gradient_buckets = true,
           .sharding = any_sharding,
           .precision = precisions_with_fp8,
+          .against_model = against_model_of_megatron,
           .refuses = megatron_refuses};
 }
 

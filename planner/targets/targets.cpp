@@ -56,6 +56,11 @@ std::span<const Target* const> targets() {
   return all_targets;
 }
 
+std::vector<std::string> reasons_against_model(const Target& target, const Model& model) {
+  if (target.against_model == nullptr || !model.transformer) return {};
+  return target.against_model(model);
+}
+
 std::vector<const Target*> newest_targets() {
   std::vector<const Target*> newest;
   for (const Target* target : all_targets) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planner/plan/plan.hpp"
 
@@ -44,11 +45,17 @@ struct Target {
   bool only_transformers = false;
   bool trains = true;  ///< else it serves
   bool context_parallel = true, expert_parallel = true, sequence_parallel = true;
-  bool gradient_buckets = false;  ///< sums of gradients beside the last backward
+  bool splits_tokens_of_experts = false;  ///< experts beside tensor parallelism want sequence
+                                          ///< parallelism, too
+  bool gradient_buckets = false;          ///< sums of gradients beside the last backward
   bool empty_stages = false;
-  std::span<const Sharding> sharding = {};    ///< over replicas
-  std::span<const Precision> precision = {};  ///< of products
-  Framework kernels = Framework::megatron;    ///< of its layers
+  std::span<const Sharding> sharding = {};         ///< over replicas
+  std::span<const Precision> precision = {};       ///< of products
+  std::span<const OptimizerKind> optimizers = {};  ///< empty: every one
+  Framework kernels = Framework::megatron;         ///< of its layers
+  /// Why it does not have a transformer of this kind, behind its name: "has no …"; empty if it
+  /// does. Null: it has every one.
+  std::vector<std::string> (*against_model)(const Model& model) = nullptr;
   /// Why it does not run such a pipeline; empty if it does. Null: it runs every one.
   std::string (*refuses)(const TargetPipeline& pipeline) = nullptr;
 };
@@ -74,6 +81,10 @@ bool has_schedule(const Target& target, std::string_view name);
 
 /// Why it does not run such a pipeline; empty if it does.
 std::string refusal(const Target& target, const TargetPipeline& pipeline);
+
+/// Why it does not have the model, behind its name; empty if it does, or if the model is no
+/// transformer.
+std::vector<std::string> reasons_against_model(const Target& target, const Model& model);
 
 /// Why FSDP under torchtitan does not shard so: torch sums gradients of a pipeline once, behind its
 /// last backward (torch/distributed/pipelining/stage.py), and without a pipeline in each microbatch

@@ -11,6 +11,16 @@ namespace {
 constexpr std::array recompute_in_torchtitan{RecomputeEverywhere::none,
                                              RecomputeEverywhere::blocks};
 
+constexpr std::array precisions_of_torchtitan{Precision::bfloat16, Precision::float32};
+constexpr std::array optimizers_of_torchtitan{OptimizerKind::adamw};
+
+std::vector<std::string> against_model_of_torchtitan(const Model& model) {
+  const Transformer& transformer = *model.transformer;
+  if (transformer.position == Transformer::Position::rotary && transformer.causal) return {};
+  return {concat("has models that are causal and have rotary positions; \"", model.name,
+                 "\" is none of them")};
+}
+
 std::string torchtitan_refuses(const TargetPipeline& pipeline) {
   std::string why = torch_refuses(pipeline);
   return why.empty() ? torchtitan_shards_otherwise(pipeline) : why;
@@ -39,8 +49,10 @@ const Target torchtitan_target{.name = "torchtitan",
                                .recompute = recompute_in_torchtitan,
                                .only_transformers = true,
                                .sharding = any_sharding,
-                               .precision = usual_precisions,
+                               .precision = precisions_of_torchtitan,
+                               .optimizers = optimizers_of_torchtitan,
                                .kernels = Framework::torch,
+                               .against_model = against_model_of_torchtitan,
                                .refuses = torchtitan_refuses};
 
 }  // namespace stagecraft

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/analysis/answers.hpp"
+#include "planner/analysis/frameworks.hpp"
 #include "planner/analysis/shared.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
@@ -123,6 +124,17 @@ bool compares_frameworks(const Console& console, const PlanArguments& arguments,
   return is_asked && has_sense;
 }
 
+/// What `export` has to say of a single plan, which the framework's row does not know.
+void require_exported(const Problem& problem, const Plan& plan) {
+  if (problem.target == nullptr) return;
+  const std::vector<std::string> reasons =
+      reasons_against(*problem.target, as_loaded(problem, plan));
+  if (reasons.empty()) return;
+  throw Error(ErrorKind::infeasible, concat("--for ", problem.target->name,
+                                            ": the best plan that was found is none that it runs: ",
+                                            fmt::format("{}", fmt::join(reasons, "; "))));
+}
+
 int make_plan(Console& console, const PlanArguments& arguments) {
   const LoadedProfile loaded = load_profile(arguments.planning.model);
   console.input(loaded.path, loaded.hash);
@@ -173,6 +185,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                   .short_by = 0,
                   .remedies = {}});
   }
+  require_exported(problem, best.plan);
   const bool is_front = wants_front(arguments, problem);
   report_plans(console, problem, search,
                {.is_front = is_front,

@@ -302,6 +302,7 @@ SaidOfPlans said_of_plans(const PlanningOptions& options) {
           .kernels = !options.kernels.empty(),
           .sequence_parallel = options.sequence_parallel != "auto",
           .context_parallel = options.context_parallel != "auto",
+          .tensor_parallel = options.tensor_parallel != "auto",
           .expert_parallel = options.expert_parallel != "auto",
           .expert_tensor_parallel = options.expert_tensor_parallel != "auto"};
 }

@@ -15,6 +15,7 @@
 #include "planner/interop/exporters/even_ranks.hpp"
 #include "planner/interop/importers/megatron_layout.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "planner/targets/targets.hpp"
 
 namespace stagecraft {
 
@@ -283,12 +284,7 @@ std::string_view position_name(Transformer::Position position) {
 }
 
 /// Biases of all products, of queries, keys and values alone, or of none.
-void add_biases(Reasons& reasons, Line& line, const Transformer& transformer) {
-  if (transformer.output_bias != transformer.feed_forward_bias ||
-      (transformer.output_bias && !transformer.attention_bias)) {
-    reasons.add(" has biases in all products, in those of queries, keys and values, or in none; ",
-                "the model has others");
-  }
+void add_biases(Line& line, const Transformer& transformer) {
   if (transformer.output_bias) return;
   line.on("disable-bias-linear");
   if (transformer.attention_bias) line.on("add-qkv-bias");
@@ -313,16 +309,11 @@ void add_attention(Line& line, const Transformer& transformer) {
   }
 }
 
-void add_positions(Reasons& reasons, Line& line, const Transformer& transformer,
-                   std::int64_t sequence) {
+void add_positions(Line& line, const Transformer& transformer, std::int64_t sequence) {
   line.add("max-position-embeddings", std::max(transformer.positions, sequence));
   line.add("position-embedding-type", position_name(transformer.position));
   if (transformer.position != Transformer::Position::rotary) return;
-  const double base = std::round(transformer.rotary_base);
-  if (base != transformer.rotary_base) {
-    reasons.add(" takes whole numbers for --rotary-base; the model's is ", transformer.rotary_base);
-  }
-  line.add("rotary-base", static_cast<std::int64_t>(base));
+  line.add("rotary-base", std::llround(transformer.rotary_base));
   if (!transformer.rotary_scaling || transformer.latent) return;
   line.on("use-rope-scaling");
   line.add("rope-scaling-factor", transformer.rotary_scaling->factor);
@@ -349,16 +340,16 @@ void add_experts(Line& line, const Transformer& transformer, int layers) {
   line.add("moe-token-dispatcher-type", "alltoall");
 }
 
-void add_model(Reasons& reasons, Line& line, const Plan& plan, const Model& model) {
+void add_model(Line& line, const Plan& plan, const Model& model) {
   const Transformer& transformer = *model.transformer;
   line.add("hidden-size", transformer.hidden);
   line.add("ffn-hidden-size", transformer.feed_forward);
   add_attention(line, transformer);
-  add_positions(reasons, line, transformer, plan.batch.sequence);
+  add_positions(line, transformer, plan.batch.sequence);
   line.add("normalization", norm_name(transformer.norm));
   line.add("norm-epsilon", fmt::format("{:g}", transformer.norm_epsilon));
   if (transformer.activation == Transformer::FeedForward::swiglu) line.on("swiglu");
-  add_biases(reasons, line, transformer);
+  add_biases(line, transformer);
   if (!transformer.tied_head) line.on("untie-embeddings-and-output-weights");
   add_experts(line, transformer, decoder_layers(model).size());
 }
@@ -366,10 +357,6 @@ void add_model(Reasons& reasons, Line& line, const Plan& plan, const Model& mode
 /// What its arguments and configurations assert of a model's numbers.
 void require_shape(Reasons& reasons, const Plan& plan, const Transformer& transformer,
                    const Degrees& degrees) {
-  if (transformer.patches || transformer.token_types || !transformer.causal) {
-    reasons.add(" has another program than pretrain_gpt.py for ",
-                transformer.patches ? "vision transformers" : "models that are not causal");
-  }
   const auto divides = [](std::int64_t a, std::int64_t b) { return a % b == 0; };
   if (!divides(transformer.heads, degrees.tensor)) {
     reasons.add(" splits heads evenly: ", transformer.heads, " do not divide over ", degrees.tensor,
@@ -383,10 +370,6 @@ void require_shape(Reasons& reasons, const Plan& plan, const Transformer& transf
   if (degrees.context > 1 && !divides(plan.batch.sequence, 2 * degrees.context)) {
     reasons.add(" cuts a sequence in two pieces for each context-parallel peer: ",
                 plan.batch.sequence, " tokens are not ", 2 * degrees.context, " equal ones");
-  }
-  if (transformer.prediction_modules > 0 &&
-      transformer.position == Transformer::Position::learned) {
-    reasons.add(" has no multi-token prediction with learned positions");
   }
   if (transformer.experts && degrees.tensor > 1 && !plan.parallelism.sequence) {
     reasons.add(
@@ -473,6 +456,8 @@ MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Mod
   require_plain(reasons, plan);
   require_known_schedule(reasons, plan);
   const Degrees degrees = even_degrees(reasons, plan);
+  for (const std::string& why : reasons_against_model(megatron_target, model))
+    reasons.add(" ", why);
   require_shape(reasons, plan, *model.transformer, degrees);
   const std::vector<MegatronStage> stages = stages_of(reasons, plan, model);
   const MegatronFlags split = split_flags(reasons, stages, degrees.pipeline, *model.transformer,
@@ -492,7 +477,7 @@ MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Mod
   add_sharding(line, plan.optimizer.sharding);
   add_gradient_bucket(line, plan.optimizer.gradient_bucket);
   add_precision(reasons, line, plan.precision);
-  add_model(reasons, line, plan, model);
+  add_model(line, plan, model);
   add_start(line, *model.transformer);
   return line;
 }

@@ -139,10 +139,8 @@ void require_family(Reasons& reasons, const Model& model) {
     reasons.add(" trains transformers; the model \"", model.name, "\" is not known as one");
     return;
   }
-  if (model.transformer->position != Transformer::Position::rotary || !model.transformer->causal) {
-    reasons.add(" has models that are causal and have rotary positions; \"", model.name,
-                "\" is none of them");
-  }
+  for (const std::string& why : reasons_against_model(torchtitan_target, model))
+    reasons.add(" ", why);
 }
 
 /// Configurations that are not known by name come from the environment.

@@ -76,7 +76,7 @@ const std::vector<Asked> asked{
        problem.profile = {.model = builtin_model("tiny-gpt"), .entries = {}};
        problem.cluster = parse_cluster("4xh100");
        problem.sequence = problem.profile.model.sequence;
-       problem = for_target(problem, find_target("torchtitan"), SaidOfPlans());
+       problem = for_target(problem, find_target("torch"), SaidOfPlans());
      },
      [](const Plan& plan) {
        return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const Stage& stage) {

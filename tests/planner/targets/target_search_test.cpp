@@ -27,7 +27,10 @@ Problem random_transformer(std::uint32_t seed) {
   problem.min_layers_per_stage = 1;
   problem.recompute = {Recompute::none, Recompute::full};
   if (model.layers.size() < 3) return problem;
-  model.transformer = Transformer{.hidden = 8, .heads = 2, .vocabulary = 16};
+  model.transformer = Transformer{.hidden = 8,
+                                  .heads = 2,
+                                  .vocabulary = 16,
+                                  .position = Transformer::Position::rotary};
   for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
     const bool is_last = layer + 1 == model.layers.size();
     model.layers[layer].kind = layer == 0 ? LayerKind::embedding
@@ -174,6 +177,67 @@ TEST_CASE(
   problem = random_transformer(1);
   REQUIRE_FALSE(problem.profile.entries.empty());
   CHECK(kernels(torch_target, {}) == Framework::megatron);
+}
+
+/// A small transformer with what frameworks differ about, and what may be asked of it.
+Problem odd_question(std::uint32_t seed) {
+  Random random(seed);
+  Transformer transformer{.hidden = 64, .heads = 4, .vocabulary = 256};
+  transformer.key_value_heads = 1 << random.between(0, 2);
+  transformer.head_width = 16;
+  transformer.feed_forward = 128;
+  transformer.positions = 64;
+  using Position = Transformer::Position;
+  constexpr std::array positions{Position::learned, Position::rotary, Position::none};
+  transformer.position = positions.at(static_cast<std::size_t>(random.between(0, 2)));
+  transformer.attention_bias = random.chance(50);
+  transformer.output_bias = transformer.feed_forward_bias = random.chance(50);
+  if (random.chance(30)) transformer.feed_forward_bias = random.chance(50);
+  transformer.causal = random.chance(85);
+  if (random.chance(20)) transformer.rotary_base = 10000.5;
+  if (random.chance(40)) transformer.experts = Experts{.count = 4, .active = 2, .feed_forward = 64};
+  if (random.chance(25)) transformer.prediction_modules = 1;
+  Problem problem = problem_of(
+      {.model = make_transformer("odd", transformer, random.between(3, 8), 64), .entries = {}},
+      parse_cluster(random.chance(50) ? "4xh100" : "2x2xa100"), 16, {1, 2});
+  problem.microbatch_per_copy = true;
+  problem.sequence = 64;
+  problem.precision = random.chance(80) ? Precision::bfloat16 : Precision::float16;
+  problem.optimizer.kind = random.chance(85) ? OptimizerKind::adamw : OptimizerKind::sgd;
+  problem.tensor_parallel = {random.chance(50) ? 1 : 2};
+  if (random.chance(30)) problem.pinned.pipeline = 2;
+  problem.parallelism.sequence = random.chance(70);
+  if (random.chance(50)) problem.other_parallelism = {{.context = 2}};
+  if (transformer.experts && random.chance(50)) problem.other_parallelism.push_back({.expert = 2});
+  for (Parallelism& choice : problem.other_parallelism)
+    choice.sequence = problem.parallelism.sequence;
+  problem.schedules = all_schedule_choices();
+  std::erase_if(problem.schedules, [](const ScheduleChoice& choice) {
+    return choice.virtual_stages > 2 || choice.name == "inference" ||
+           find_schedule(choice.name).weights != WeightPolicy::flush;
+  });
+  return problem;
+}
+
+TEST_CASE("what is found for a framework, its exporter writes, or the question is refused") {
+  int written = 0, refused = 0;
+  for (std::uint32_t seed = 36'000'000; seed < 36'000'000 + (is_watched ? 5 : 40); ++seed) {
+    for (const Target* target : with_equal_stages()) {
+      INFO(target->name << ", seed " << seed);
+      Problem problem = odd_question(seed);
+      const std::string complaint = message_of([&] { problem = for_target(problem, *target, {}); });
+      refused += complaint.empty() ? 0 : 1;
+      if (!complaint.empty()) continue;
+      const SearchResult found = search_exact(problem, {.effort = 100'000, .explain = false});
+      if (found.plans.empty()) continue;
+      const Plan& plan = found.plans.front().plan;
+      INFO(write_plan(plan));
+      CHECK(reasons_against(*target, as_loaded(problem, plan)) == std::vector<std::string>{});
+      ++written;
+    }
+  }
+  CHECK(written > 10);
+  CHECK(refused > 5);
 }
 
 TEST_CASE("what a framework's best plan takes is what its kernels take") {
