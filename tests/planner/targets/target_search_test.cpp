@@ -27,10 +27,8 @@ Problem random_transformer(std::uint32_t seed) {
   problem.min_layers_per_stage = 1;
   problem.recompute = {Recompute::none, Recompute::full};
   if (model.layers.size() < 3) return problem;
-  model.transformer = Transformer{.hidden = 8,
-                                  .heads = 2,
-                                  .vocabulary = 16,
-                                  .position = Transformer::Position::rotary};
+  model.transformer = Transformer{
+      .hidden = 8, .heads = 2, .vocabulary = 16, .position = Transformer::Position::rotary};
   for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
     const bool is_last = layer + 1 == model.layers.size();
     model.layers[layer].kind = layer == 0 ? LayerKind::embedding
