@@ -57,9 +57,9 @@ bool estimates_kernels(const Profile& profile) {
 
 void require_estimated_kernels(const Profile& profile) {
   if (estimates_kernels(profile)) return;
-  fail_usage("kernels can be chosen for transformers whose costs are estimated; ",
-             profile.entries.empty() ? "this model is no transformer"
-                                     : "these layers were measured");
+  fail_usage(
+      "kernels can be chosen for transformers whose costs are estimated; ",
+      profile.entries.empty() ? "this model is no transformer" : "these layers were measured");
 }
 
 std::int64_t usual_microbatch(const Profile& profile) {
