@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "profiles/cluster.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"

@@ -16,7 +16,7 @@
 #include <charconv>
 #include <optional>
 
-#include "profiles/devices.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {

@@ -21,7 +21,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "profiles/devices.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/importers/figures.hpp"

@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "profiles/device_names.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers/figures.hpp"

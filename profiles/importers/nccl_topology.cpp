@@ -24,6 +24,7 @@
 #include <memory>
 
 #include "profiles/cluster_importers.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"

@@ -2,7 +2,7 @@
 
 #include <rapidcheck.h>
 
-#include "profiles/devices.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"

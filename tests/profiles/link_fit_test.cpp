@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "profiles/devices.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tests/catch.hpp"

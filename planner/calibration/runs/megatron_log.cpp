@@ -17,6 +17,7 @@
 #include "planner/calibration/megatron_arguments.hpp"
 #include "planner/interop/importers/flag_words.hpp"
 #include "profiles/cluster.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 

@@ -17,6 +17,7 @@
 #include "planner/calibration/measured_runs.hpp"
 #include "planner/calibration/megatron_arguments.hpp"
 #include "profiles/cluster.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/launcher_labels.hpp"

@@ -14,7 +14,7 @@
 
 #include "planner/calibration/measured_runs.hpp"
 #include "planner/calibration/runs/columns.hpp"
-#include "profiles/devices.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers/kineto.hpp"
 #include "profiles/json.hpp"

@@ -16,6 +16,7 @@
 #include <set>
 
 #include "planner/calibration/measured_runs.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
