@@ -17,9 +17,9 @@ std::vector<int> listed(std::string_view flag, const std::string& text) {
   return read_small_integers(flag, text, 1, most_degree);
 }
 
-/// Powers of two within the innermost links: of sequences of 8,192 tokens and more as long as each
-/// peer keeps 2,048 of them. Of shorter ones, pipelines and replicas share the samples at less
-/// cost.
+/// None to serve with, as no framework here does. Powers of two within the innermost links: of
+/// sequences of 8,192 tokens and more as long as each peer keeps 2,048 of them. Of shorter ones,
+/// pipelines and replicas share the samples at less cost.
 std::vector<int> context_choices(const PlanningOptions& options, const Problem& problem) {
   if (options.context_parallel != "auto")
     return listed("--context-parallel", options.context_parallel);
@@ -27,7 +27,8 @@ std::vector<int> context_choices(const PlanningOptions& options, const Problem& 
   constexpr std::int64_t least_tokens = 2048;
   const std::vector<Level>& levels = problem.cluster.levels;
   std::vector<int> degrees{1};
-  if (!may_share_layers(problem) || levels.empty() || problem.sequence < least_shared)
+  const bool serves = problem.schedules.front().name == "inference";
+  if (serves || !may_share_layers(problem) || levels.empty() || problem.sequence < least_shared)
     return degrees;
   for (int degree = 2; degree <= levels.back().count; degree *= 2) {
     if (problem.sequence % degree != 0 || problem.sequence / degree < least_tokens) break;

@@ -443,9 +443,10 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "on if costs are estimated")
       ->type_name("on|off|auto")
       ->check(CLI::IsMember({"auto", "on", "off"}));
-  app.add_option("--context-parallel,--cp", options.context_parallel,
-                 "Context-parallel degrees to try: a list, or auto, for sequences of 8192 tokens "
-                 "and more, 2048 of them on each device")
+  app.add_option(
+         "--context-parallel,--cp", options.context_parallel,
+         "Context-parallel degrees to try: a list, or auto, to train on sequences of 8192 tokens "
+         "and more, 2048 of them on each device")
       ->type_name("N|auto");
   app.add_option("--expert-parallel,--ep", options.expert_parallel,
                  "Expert-parallel degrees to try: a list, or auto, for those that divide the "

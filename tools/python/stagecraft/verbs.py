@@ -52,10 +52,10 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     tp: Tensor-parallel degrees to try: a list, or auto, for those with known costs within the innermost links
     sequence_parallel: Sequence parallelism among tensor-parallel devices: on, off, or auto, which is on if costs
         are estimated
-    context_parallel: Context-parallel degrees to try: a list, or auto, for sequences of 8192 tokens and more, 2048
-        of them on each …
-    cp: Context-parallel degrees to try: a list, or auto, for sequences of 8192 tokens and more, 2048 of them on
-        each …
+    context_parallel: Context-parallel degrees to try: a list, or auto, to train on sequences of 8192 tokens and
+        more, 2048 of them …
+    cp: Context-parallel degrees to try: a list, or auto, to train on sequences of 8192 tokens and more, 2048 of
+        them …
     expert_parallel: Expert-parallel degrees to try: a list, or auto, for those that divide the experts and the
         devices
     ep: Expert-parallel degrees to try: a list, or auto, for those that divide the experts and the devices
