@@ -1,9 +1,13 @@
 // A layer takes the same in a plan and in the ledger, as far as a plan can say what ran.
 
+#include <algorithm>
 #include <cmath>
 
 #include "planner/calibration/recipe.hpp"
 #include "planner/costs/cost_book.hpp"
+#include "planner/costs/predict.hpp"
+#include "planner/interop/importers.hpp"
+#include "planner/plan/layer_names.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 
@@ -105,4 +109,89 @@ TEST_CASE("layers and updates take the same in a plan and in the ledger", "[door
       }
     }
   }
+}
+
+namespace {
+
+struct Launch {
+  int tensor = 1, pipeline = 1, virtual_stages = 1, context = 1;
+  Sharding sharding = Sharding::none;
+  Framework kernels = Framework::megatron;
+};
+
+constexpr int devices_of_launch = 8, batch_of_launch = 64;
+
+/// As Megatron-LM's launch has it: stages of equally many blocks.
+Duration step_of_plan(const Model& model, const Launch& launch) {
+  std::string flags =
+      concat("--tensor-model-parallel-size ", launch.tensor, " --pipeline-model-parallel-size ",
+             launch.pipeline, " --context-parallel-size ", launch.context,
+             " --micro-batch-size 1 --bf16 --seq-length ", model.sequence, " --global-batch-size ",
+             batch_of_launch);
+  if (launch.virtual_stages > 1) {
+    flags += concat(" --num-layers-per-virtual-pipeline-stage ",
+                    decoder_layers(model).size() / launch.pipeline / launch.virtual_stages);
+  }
+  if (launch.tensor > 1) flags += " --sequence-parallel";
+  if (launch.sharding == Sharding::zero1) flags += " --use-distributed-optimizer";
+  PlanQuestion question{.cluster_name = "8xh100",
+                        .profile = {.model = model, .entries = {}},
+                        .cluster = parse_cluster("8xh100")};
+  question.options.kernels = launch.kernels;
+  const auto megatron = std::ranges::find(plan_importers, "megatron", &PlanImporter::name);
+  const Plan plan = import_plan(*megatron, flags, "launch", question).plan;
+  return predict(plan, question.profile, question.cluster).step;
+}
+
+double seconds_of_recipe(const Model& model, const Launch& launch) {
+  const int peers = launch.tensor * launch.context * launch.pipeline;
+  Recipe recipe;
+  recipe.transformer = *model.transformer;
+  recipe.blocks = decoder_layers(model).size();
+  recipe.device = "h100";
+  recipe.pipeline = launch.pipeline;
+  recipe.virtual_stages = launch.virtual_stages;
+  recipe.data = devices_of_launch / peers;
+  recipe.microbatches = batch_of_launch / recipe.data;
+  recipe.work = {.sequence = model.sequence,
+                 .tensor_parallel = launch.tensor,
+                 .sequence_parallel = launch.tensor > 1,
+                 .context_parallel = launch.context,
+                 .precision = Precision::bfloat16,
+                 .framework = launch.kernels};
+  recipe.sharded_optimizer = launch.sharding == Sharding::zero1;
+  validate(recipe);
+  return step_seconds(recipe, usual_constants(recipe.device)).step;
+}
+
+}  // namespace
+
+TEST_CASE("a launch takes the same as a plan and in the ledger, but for messages", "[doors]") {
+  Transformer transformer = *builtin_model("llama3-8b").transformer;
+  const Model model = make_transformer("eight", transformer, 8, 4096);
+  double most = 0;
+  for (const Launch& launch :
+       {Launch{}, Launch{.tensor = 2}, Launch{.tensor = 4, .context = 2}, Launch{.tensor = 8},
+        Launch{.pipeline = 2}, Launch{.tensor = 2, .pipeline = 4}, Launch{.pipeline = 8},
+        Launch{.pipeline = 4, .virtual_stages = 2},
+        Launch{.tensor = 2, .pipeline = 2, .virtual_stages = 4}}) {
+    for (const Sharding sharding : {Sharding::none, Sharding::zero1}) {
+      for (const Framework kernels : {Framework::megatron, Framework::torch}) {
+        Launch one = launch;
+        one.sharding = sharding;
+        one.kernels = kernels;
+        const double planned = seconds(step_of_plan(model, one));
+        const double recipe = seconds_of_recipe(model, one);
+        UNSCOPED_INFO("tensor " << one.tensor << " pipeline " << one.pipeline << " x "
+                                << one.virtual_stages << " context " << one.context << " "
+                                << to_string(sharding) << " " << to_string(kernels) << ": plan "
+                                << planned << " s, ledger " << recipe << " s, "
+                                << 100 * (planned / recipe - 1) << " %");
+        most = std::max(most, std::abs(planned / recipe - 1));
+        // Nobody to sum with, and nobody to hand on to.
+        if (one.tensor == devices_of_launch) CHECK(planned == Approx(recipe).epsilon(1e-6));
+      }
+    }
+  }
+  CHECK(most < 0.022);
 }
