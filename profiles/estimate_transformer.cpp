@@ -19,6 +19,7 @@
 #include "profiles/error.hpp"
 #include "profiles/estimate.hpp"
 #include "profiles/operations.hpp"
+#include "profiles/trained_form.hpp"
 #include "profiles/transformer.hpp"
 
 namespace stagecraft {
@@ -127,6 +128,17 @@ void add_embedding_memory(LayerWork& work, const Share& share, const Tokens& cou
   work.saved_for_weight = work.output;
 }
 
+/// Beside those: queries and keys before their norms and, in between the backward passes, the
+/// gradients behind them.
+void add_memory_of_head_norms(LayerWork& work, const Share& share, const TrainedForm& form,
+                              std::int64_t head_width, std::int64_t tokens, Bytes element) {
+  const std::int64_t normed = share.queries + share.keys;
+  const bool each = form.query_key_norm == QueryKeyNorm::shared;
+  const std::int64_t statistics = each ? share.heads + share.keys / head_width : 2;
+  work.saved += tokens * (normed * element + statistics * statistic);
+  work.saved_for_weight += tokens * (2 * normed * element + statistics * statistic);
+}
+
 /// Layers that the tables above do not describe: those with steps, experts, latent attention,
 /// images, prediction.
 bool is_special(const Transformer& transformer, const Layer& layer) {
@@ -164,6 +176,21 @@ LayerWork work_of_operations(const Transformer& transformer, const Layer& of,
   return work;
 }
 
+/// Of layers with steps that the executor computes, all to the byte.
+void set_memory_of_trained(LayerWork& work, const Transformer& transformer, const Layer& layer,
+                           const CostSetting& setting) {
+  const auto form = trained_form(transformer, layer);
+  if (!form && !has_plain_steps(transformer, layer)) return;
+  const Share share = share_of(transformer, setting.tensor_parallel);
+  const Bytes element = element_bytes(setting.precision);
+  const Tokens tokens = tokens_of(setting);
+  if (layer.kind == LayerKind::embedding) return add_embedding_memory(work, share, tokens, element);
+  if (layer.kind == LayerKind::head)
+    return add_head_memory(work, transformer, share, tokens, setting.microbatch, element);
+  add_block_memory(work, transformer, share, tokens, element);
+  add_memory_of_head_norms(work, share, *form, transformer.head_width, tokens.all, element);
+}
+
 }  // namespace
 
 WorkSetting work_setting(const CostSetting& setting) {
@@ -186,7 +213,11 @@ LayerWork transformer_work(const Transformer& transformer, const Layer& layer,
   if (setting.microbatch > most_tokens / setting.sequence) {
     fail("a microbatch of ", setting.microbatch, " x ", setting.sequence, " tokens is too large");
   }
-  if (is_special(transformer, layer)) return work_of_operations(transformer, layer, setting);
+  if (is_special(transformer, layer)) {
+    LayerWork work = work_of_operations(transformer, layer, setting);
+    if (!layer.steps.empty()) set_memory_of_trained(work, transformer, layer, setting);
+    return work;
+  }
   const Share share = share_of(transformer, setting.tensor_parallel);
   const Transformer part = split(transformer, setting.tensor_parallel);
   const Bytes element = element_bytes(setting.precision);

@@ -2,7 +2,20 @@
 
 #include <utility>
 
+#include "profiles/error.hpp"
+
 namespace stagecraft {
+
+namespace {
+
+[[noreturn]] void refuse_query_and_key_norms() {
+  throw Error(
+      ErrorKind::execution,
+      "norms of queries and keys are computed on CPUs only; run with --backend cpu, profile "
+      "with --device cpu");
+}
+
+}  // namespace
 
 Tensor Backend::allocate_rows(std::vector<std::int64_t> shape, Precision precision) {
   const Bytes alignment = row_alignment(), element = element_bytes(precision);
@@ -58,6 +71,21 @@ void Backend::norm_input_and_residual(const Tensor& dy, const Tensor& x, const T
   mean.empty() ? rms_norm_input(dy, x, weight, scale, dx)
                : layer_norm_input(dy, x, weight, mean, scale, dx);
   add(residual, dx);
+}
+
+void Backend::norm_queries_and_keys(Tensor&, const AttentionShape&, const Tensor&, const Tensor&,
+                                    double, Tensor&, Tensor&) {
+  refuse_query_and_key_norms();
+}
+
+void Backend::norm_queries_and_keys_input(Tensor&, const AttentionShape&, const Tensor&,
+                                          const Tensor&, const Tensor&, const Tensor&, Tensor&) {
+  refuse_query_and_key_norms();
+}
+
+void Backend::norm_queries_and_keys_weight(const Tensor&, const AttentionShape&, const Tensor&,
+                                           const Tensor&, Tensor&, Tensor&) {
+  refuse_query_and_key_norms();
 }
 
 void Backend::adamw_step(const AdamW& options, int step, double factor,

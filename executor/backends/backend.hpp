@@ -188,6 +188,23 @@ class Backend {
                                        const Tensor& mean, const Tensor& scale,
                                        const Tensor& residual, Tensor& dx);
 
+  /// RMSNorms of queries and of keys in place inside packed rows [q heads | kv heads | kv heads],
+  /// each over as many neighbouring numbers as its weight has: a head's, or all heads'. `raw`, of
+  /// the same rows: what queries and keys were. `scale`: one number for each norm of a row,
+  /// queries' first. CPU only.
+  virtual void norm_queries_and_keys(Tensor& qkv, const AttentionShape& shape,
+                                     const Tensor& query_weight, const Tensor& key_weight,
+                                     double epsilon, Tensor& raw, Tensor& scale);
+  /// From the gradients of normed queries and keys to those of raw ones, in place inside `dqkv`;
+  /// `dnormed`, as wide as `raw`: what they were.
+  virtual void norm_queries_and_keys_input(Tensor& dqkv, const AttentionShape& shape,
+                                           const Tensor& raw, const Tensor& scale,
+                                           const Tensor& query_weight, const Tensor& key_weight,
+                                           Tensor& dnormed);
+  virtual void norm_queries_and_keys_weight(const Tensor& dnormed, const AttentionShape& shape,
+                                            const Tensor& raw, const Tensor& scale,
+                                            Tensor& dquery_weight, Tensor& dkey_weight);
+
   /// The tanh form (GPT-2).
   virtual void gelu(const Tensor& x, Tensor& y) = 0;
   virtual void gelu_input(const Tensor& dy, const Tensor& x, Tensor& dx) = 0;

@@ -249,6 +249,49 @@ class CpuBackend : public Backend {
     });
   }
 
+  void norm_queries_and_keys(Tensor& qkv, const AttentionShape& shape, const Tensor& query_weight,
+                             const Tensor& key_weight, double epsilon, Tensor& raw,
+                             Tensor& scale) override {
+    assert(fits(qkv, shape, 0));
+    with_type(qkv.precision, [&]<class T>(T) {
+      const auto [query, key] = norms_of(shape, query_weight, key_weight);
+      cpu::norms_of_rows(qkv.data<T>(), query, query_weight.data<T>(), static_cast<T>(epsilon),
+                         raw.data<T>(), scale.data<T>());
+      const std::int64_t keys = first_key(shape);
+      cpu::norms_of_rows(qkv.data<T>() + keys, key, key_weight.data<T>(), static_cast<T>(epsilon),
+                         raw.data<T>() + keys, scale.data<T>() + query.norms);
+    });
+  }
+
+  void norm_queries_and_keys_input(Tensor& dqkv, const AttentionShape& shape, const Tensor& raw,
+                                   const Tensor& scale, const Tensor& query_weight,
+                                   const Tensor& key_weight, Tensor& dnormed) override {
+    assert(fits(dqkv, shape, 0) && same_size(raw, dnormed));
+    with_type(dqkv.precision, [&]<class T>(T) {
+      const auto [query, key] = norms_of(shape, query_weight, key_weight);
+      cpu::norms_of_rows_input(dqkv.data<T>(), query, raw.data<T>(), scale.data<T>(),
+                               query_weight.data<T>(), dnormed.data<T>());
+      const std::int64_t keys = first_key(shape);
+      cpu::norms_of_rows_input(dqkv.data<T>() + keys, key, raw.data<T>() + keys,
+                               scale.data<T>() + query.norms, key_weight.data<T>(),
+                               dnormed.data<T>() + keys);
+    });
+  }
+
+  void norm_queries_and_keys_weight(const Tensor& dnormed, const AttentionShape& shape,
+                                    const Tensor& raw, const Tensor& scale, Tensor& dquery_weight,
+                                    Tensor& dkey_weight) override {
+    assert(same_size(raw, dnormed));
+    with_type(raw.precision, [&]<class T>(T) {
+      const auto [query, key] = norms_of(shape, dquery_weight, dkey_weight);
+      cpu::norms_of_rows_weight(dnormed.data<T>(), query, raw.data<T>(), scale.data<T>(),
+                                dquery_weight.data<T>());
+      const std::int64_t keys = first_key(shape);
+      cpu::norms_of_rows_weight(dnormed.data<T>() + keys, key, raw.data<T>() + keys,
+                                scale.data<T>() + query.norms, dkey_weight.data<T>());
+    });
+  }
+
   void gelu(const Tensor& x, Tensor& y) override {
     assert(same_size(x, y));
     with_type(x.precision, [&]<class T>(T) { cpu::gelu(x.data<T>(), y.data<T>(), x.elements()); });
@@ -445,6 +488,30 @@ class CpuBackend : public Backend {
     return shape.heads % shape.key_value_heads == 0 &&
            row_count(qkv) == shape.samples * (past + shape.sequence) &&
            column_count(qkv) == (shape.heads + 2 * shape.key_value_heads) * shape.head_width;
+  }
+
+  /// Where the keys begin in a row of queries and keys.
+  static std::int64_t first_key(const AttentionShape& shape) {
+    return shape.heads * shape.head_width;
+  }
+
+  /// The norms of queries and those of keys.
+  static std::pair<cpu::NormsOfRows, cpu::NormsOfRows> norms_of(const AttentionShape& shape,
+                                                                const Tensor& query_weight,
+                                                                const Tensor& key_weight) {
+    const std::int64_t queries = first_key(shape);
+    const std::int64_t keys = shape.key_value_heads * shape.head_width;
+    assert(queries % query_weight.elements() == 0 && keys % key_weight.elements() == 0);
+    cpu::NormsOfRows query{.rows = shape.samples * shape.sequence,
+                           .norms = queries / query_weight.elements(),
+                           .width = query_weight.elements(),
+                           .stride = queries + 2 * keys,
+                           .raw_stride = queries + keys};
+    cpu::NormsOfRows key = query;
+    key.norms = keys / key_weight.elements();
+    key.width = key_weight.elements();
+    query.scale_stride = key.scale_stride = query.norms + key.norms;
+    return {query, key};
   }
 
   static bool fits(const Tensor& images, const ConvolutionShape& shape, std::int64_t channels) {

@@ -51,6 +51,12 @@ class DryBackend : public Backend {
   void rms_norm_input(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       Tensor&) override {}
   void rms_norm_weight(const Tensor&, const Tensor&, const Tensor&, Tensor&) override {}
+  void norm_queries_and_keys(Tensor&, const AttentionShape&, const Tensor&, const Tensor&, double,
+                             Tensor&, Tensor&) override {}
+  void norm_queries_and_keys_input(Tensor&, const AttentionShape&, const Tensor&, const Tensor&,
+                                   const Tensor&, const Tensor&, Tensor&) override {}
+  void norm_queries_and_keys_weight(const Tensor&, const AttentionShape&, const Tensor&,
+                                    const Tensor&, Tensor&, Tensor&) override {}
   void gelu(const Tensor&, Tensor&) override {}
   void gelu_input(const Tensor&, const Tensor&, Tensor&) override {}
   void swiglu(const Tensor&, Tensor&) override {}

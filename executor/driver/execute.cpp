@@ -15,6 +15,7 @@
 #include "executor/transports/processes.hpp"
 #include "profiles/error.hpp"
 #include "profiles/machine_memory.hpp"
+#include "profiles/trained_form.hpp"
 #include "simulator/checks/check.hpp"
 #include "simulator/simulate.hpp"
 
@@ -40,6 +41,17 @@ void require_executable(const Compiled& compiled, BackendKind backend) {
   }
   if (program.feedback > 0) {
     refuse("feeds tokens back and keeps keys and values between them", "use no decode steps");
+  }
+}
+
+/// Throws Error (execution) for layers that CPUs compute and GPUs do not.
+void require_computable(const Model& model, BackendKind backend) {
+  if (backend != BackendKind::cuda || !model.transformer) return;
+  for (const Layer& layer : model.layers) {
+    const auto form = trained_form(*model.transformer, layer);
+    if (!form) continue;
+    throw Error(ErrorKind::execution, concat("run: ", model.name, " norms queries and keys",
+                                             ", which GPUs do not compute yet; use --backend cpu"));
   }
 }
 
@@ -170,6 +182,7 @@ RunResult train_as_is(const Training& training, const Compiled& compiled,
 RunResult execute(const Plan& plan, const Profile& profile, const Compiled& compiled,
                   const Dataset& dataset, const RunOptions& options, const Machinery& machinery) {
   require_executable(compiled, options.backend);
+  require_computable(profile.model, options.backend);
   if (options.clip_norm > 0 && compiled.program.norm != GradientNorm::global) {
     throw Error(ErrorKind::bug, "gradients are to be clipped, and the program has no norm of them");
   }

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "profiles/error.hpp"
+#include "profiles/trained_form.hpp"
 
 namespace stagecraft {
 
@@ -198,6 +199,12 @@ Norm PartList::norm(const std::string& name, const Transformer& transformer) {
   return part;
 }
 
+Norm PartList::rms_norm(const std::string& name, std::int64_t width, double epsilon) {
+  Norm part{.kind = Transformer::Norm::rms_norm, .epsilon = epsilon};
+  part.weight = parameter(name + ".weight", {width}, ones);
+  return part;
+}
+
 std::pair<std::int64_t, std::int64_t> share_of(std::int64_t whole, const TensorPeers* peers) {
   if (peers == nullptr) return {0, whole};
   return {whole * peers->rank() / peers->ranks(), whole * (peers->rank() + 1) / peers->ranks()};
@@ -242,6 +249,11 @@ const Transformer& trainable_transformer(const Model& model, int index) {
   }
   if (transformer.position == Transformer::Position::rotary && transformer.head_width % 2 != 0) {
     refuse("rotary positions need an even head width");
+  }
+  const Layer& layer = model.layers.at(static_cast<std::size_t>(index));
+  if (!layer.steps.empty() && !has_plain_steps(transformer, layer) &&
+      !trained_form(transformer, layer)) {
+    refuse(concat("its steps (", in_words(layer.steps), ") are planned and not computed here"));
   }
   return transformer;
 }

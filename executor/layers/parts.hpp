@@ -88,6 +88,8 @@ class PartList {
   Linear linear_of_rows(const std::string& name, std::int64_t inputs, std::int64_t outputs,
                         bool bias, double deviation);
   Norm norm(const std::string& name, const Transformer& transformer);
+  /// An RMSNorm of so many numbers, whole on every peer.
+  Norm rms_norm(const std::string& name, std::int64_t width, double epsilon);
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
 

@@ -6,6 +6,7 @@
 
 #include "executor/layers/layers.hpp"
 #include "profiles/error.hpp"
+#include "profiles/trained_form.hpp"
 
 namespace stagecraft {
 
@@ -58,9 +59,21 @@ const std::vector<Row>& llama_rows() {
        {"model.layers.#.self_attn.q_proj.bias", "model.layers.#.self_attn.k_proj.bias",
         "model.layers.#.self_attn.v_proj.bias"}},
       {LayerKind::transformer,
+       "attention.query_norm.weight",
+       {"model.layers.#.self_attn.q_norm.weight"}},
+      {LayerKind::transformer,
+       "attention.key_norm.weight",
+       {"model.layers.#.self_attn.k_norm.weight"}},
+      {LayerKind::transformer,
        "attention.output.weight",
        {"model.layers.#.self_attn.o_proj.weight"},
        true},
+      {LayerKind::transformer,
+       "attention.norm.weight",
+       {"model.layers.#.post_attention_layernorm.weight"}},
+      {LayerKind::transformer,
+       "feed_forward.norm.weight",
+       {"model.layers.#.post_feedforward_layernorm.weight"}},
       {LayerKind::transformer, "attention.output.bias", {"model.layers.#.self_attn.o_proj.bias"}},
       {LayerKind::transformer, "norm2.weight", {"model.layers.#.post_attention_layernorm.weight"}},
       {LayerKind::transformer,
@@ -93,6 +106,14 @@ bool is_llama(const Transformer& transformer) {
          transformer.position == Transformer::Position::rotary;
 }
 
+std::string_view family_like_llama(const Model& model) {
+  const auto block = std::ranges::find(model.layers, LayerKind::transformer, &Layer::kind);
+  const auto form =
+      block == model.layers.end() ? std::nullopt : trained_form(*model.transformer, *block);
+  if (!form) return "Hugging Face Llama";
+  return form->norms_behind ? "Hugging Face OLMo 2" : "Hugging Face Qwen3";
+}
+
 /// How many of a layer's columns each of its parts has.
 std::vector<std::int64_t> part_widths(const Transformer& transformer, std::string_view ours,
                                       std::size_t parts, std::int64_t columns) {
@@ -118,7 +139,7 @@ class Namer {
                  .weights = {}};
       rows_ = &gpt2_rows();
     } else if (model.transformer && is_llama(*model.transformer)) {
-      naming_ = {.family = "Hugging Face Llama",
+      naming_ = {.family = family_like_llama(model),
                  .prefix = "model.",
                  .buffers = {".rotary_emb.inv_freq"},
                  .weights = {}};

@@ -74,9 +74,11 @@ void read_rotary_scaling(const Json& config, Transformer& transformer) {
 }
 
 /// What the executor needs besides shapes, of models that it may train.
-void read_numbers_of_training(const Json& config, Transformer& transformer) {
+void read_numbers_of_training(const Json& config, Blueprint& blueprint) {
+  Transformer& transformer = blueprint.numbers;
   if (transformer.position != Transformer::Position::rotary) return;
-  transformer.norm_epsilon = has(config, "rms_norm_eps") ? config["rms_norm_eps"].number() : 1e-6;
+  transformer.norm_epsilon =
+      has(config, "rms_norm_eps") ? config["rms_norm_eps"].number() : blueprint.norm_epsilon;
   transformer.rotary_base = rotary_base(config, 10000.0);
   if (has(config, "hidden_act")) {
     const std::string activation = config["hidden_act"].string();
@@ -191,13 +193,15 @@ Profile import_huggingface(std::string_view content, const std::string& file) {
         "own, which is counted");
   const ModelHead head = read_head(outer, blueprint);
   blueprint.is_plain = blueprint.is_plain && head == ModelHead::words;
-  if (blueprint.is_plain) {
-    read_numbers_of_training(config, numbers);
-    numbers.prediction_modules = blueprint.prediction_modules;
-  } else {
-    if (names_modules_its_own_way(family)) numbers.position = Transformer::Position::none;
+  blueprint.is_trained = blueprint.is_trained && head == ModelHead::words;
+  const bool may_train = blueprint.is_plain || blueprint.is_trained;
+  if (may_train) {
+    read_numbers_of_training(config, blueprint);
+  } else if (names_modules_its_own_way(family)) {
+    numbers.position = Transformer::Position::none;
   }
-  if (!blueprint.is_plain && numbers.untrainable.empty()) {
+  if (blueprint.is_plain) numbers.prediction_modules = blueprint.prediction_modules;
+  if (!may_train && numbers.untrainable.empty()) {
     numbers.untrainable = concat("its layers are those of \"", config["model_type"].string(),
                                  "\" models, which are planned and not computed here");
   }

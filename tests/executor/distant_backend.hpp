@@ -121,6 +121,31 @@ class DistantBackend : public Backend {
     later([=, this] { cpu_->rms_norm_weight(in(dy), in(x), in(scale), Out(*this, dweight)); });
   }
 
+  void norm_queries_and_keys(Tensor& qkv, const AttentionShape& shape, const Tensor& query_weight,
+                             const Tensor& key_weight, double epsilon, Tensor& raw,
+                             Tensor& scale) override {
+    later([=, this] {
+      cpu_->norm_queries_and_keys(Out(*this, qkv), shape, in(query_weight), in(key_weight), epsilon,
+                                  Out(*this, raw), Out(*this, scale));
+    });
+  }
+  void norm_queries_and_keys_input(Tensor& dqkv, const AttentionShape& shape, const Tensor& raw,
+                                   const Tensor& scale, const Tensor& query_weight,
+                                   const Tensor& key_weight, Tensor& dnormed) override {
+    later([=, this] {
+      cpu_->norm_queries_and_keys_input(Out(*this, dqkv), shape, in(raw), in(scale),
+                                        in(query_weight), in(key_weight), Out(*this, dnormed));
+    });
+  }
+  void norm_queries_and_keys_weight(const Tensor& dnormed, const AttentionShape& shape,
+                                    const Tensor& raw, const Tensor& scale, Tensor& dquery_weight,
+                                    Tensor& dkey_weight) override {
+    later([=, this] {
+      cpu_->norm_queries_and_keys_weight(in(dnormed), shape, in(raw), in(scale),
+                                         Out(*this, dquery_weight), Out(*this, dkey_weight));
+    });
+  }
+
   void gelu(const Tensor& x, Tensor& y) override {
     later([=, this] { cpu_->gelu(in(x), Out(*this, y)); });
   }

@@ -8,6 +8,7 @@
 #include "executor/layers/layers.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/executor/stepped_models.hpp"
 #include "tests/executor/values.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -158,7 +159,16 @@ Values gathered(const std::vector<Trained>& peers, std::size_t index, Tensor Par
   return whole;
 }
 
-Model model_of(bool llama, bool tied, std::int64_t key_value_heads) {
+enum class SplitStyle { gpt2, llama, qwen3 };
+
+Model model_of(SplitStyle style, bool tied, std::int64_t key_value_heads) {
+  if (style == SplitStyle::qwen3) {
+    return stepped_model({.blocks = 2,
+                          .key_value_heads = static_cast<int>(key_value_heads),
+                          .inner = 22,
+                          .positions = 6,
+                          .tied = tied});
+  }
   Transformer shape{.hidden = 16,
                     .heads = 4,
                     .key_value_heads = key_value_heads,
@@ -167,7 +177,7 @@ Model model_of(bool llama, bool tied, std::int64_t key_value_heads) {
                     .vocabulary = 21,
                     .positions = 6,
                     .tied_head = tied};
-  if (llama) {
+  if (style == SplitStyle::llama) {
     shape.norm = Transformer::Norm::rms_norm;
     shape.activation = Transformer::FeedForward::swiglu;
     shape.position = Transformer::Position::rotary;
@@ -179,13 +189,13 @@ Model model_of(bool llama, bool tied, std::int64_t key_value_heads) {
 }  // namespace
 
 TEST_CASE("layers split over 2 and 4 peers train as whole ones do, to rounding", "[seconds]") {
-  const bool llama = GENERATE(false, true);
+  const SplitStyle style = GENERATE(SplitStyle::gpt2, SplitStyle::llama, SplitStyle::qwen3);
   const bool tied = GENERATE(false, true);
   const int ranks = GENERATE(2, 4);
   const Precision precision = GENERATE(Precision::float32, Precision::float64);
   // Sums of a few dozen terms in another order.
   const double tolerance = precision == Precision::float32 ? 3e-6 : 1e-14;
-  const Model model = model_of(llama, tied, llama && ranks == 2 ? 2 : 4);
+  const Model model = model_of(style, tied, style != SplitStyle::gpt2 && ranks == 2 ? 2 : 4);
   const Trained whole = train(model, precision, nullptr);
   Meeting meeting(ranks);
   std::vector<Trained> peers(static_cast<std::size_t>(ranks));
@@ -198,7 +208,7 @@ TEST_CASE("layers split over 2 and 4 peers train as whole ones do, to rounding",
       });
     }
   }
-  INFO((llama ? "Llama" : "GPT-2") << " over " << ranks << ", " << to_string(precision));
+  INFO("style " << static_cast<int>(style) << " over " << ranks << ", " << to_string(precision));
   for (const Trained& peer : peers) {
     CHECK(peer.loss == peers.front().loss);
     CHECK(peer.loss == Approx(whole.loss).epsilon(tolerance));
@@ -220,7 +230,7 @@ TEST_CASE("layers split over 2 and 4 peers train as whole ones do, to rounding",
 }
 
 TEST_CASE("peers hold parts of every matrix, and the whole of norms, positions and summed biases") {
-  const Model model = model_of(false, false, 4);
+  const Model model = model_of(GENERATE(SplitStyle::gpt2, SplitStyle::qwen3), false, 4);
   std::int64_t parts = 0, whole = 0;
   for (int rank = 0; rank < 4; ++rank) {
     Place place(rank, 4);
@@ -243,9 +253,12 @@ TEST_CASE("peers hold parts of every matrix, and the whole of norms, positions a
 
 TEST_CASE("what cannot be split over peers is refused in words") {
   Place place(0, 4);
-  CHECK_THAT(message_of([&] { make_layer(model_of(true, true, 2), 1, &place); }),
+  CHECK_THAT(message_of([&] { make_layer(model_of(SplitStyle::llama, true, 2), 1, &place); }),
              ContainsSubstring("cannot split layer \"block.0\" of m: its 2 key-value heads do not "
                                "divide among 4 tensor-parallel devices"));
+  const Model whole = stepped_model({.family = "olmo2", .key_value_heads = 4});
+  CHECK_THAT(message_of([&] { make_layer(whole, 1, &place); }),
+             ContainsSubstring("its norms of queries and keys look at all heads"));
   CHECK_THAT(message_of([&] { make_layer(builtin_model("vgg-small"), 0, &place); }),
              ContainsSubstring("layers of images are not split over tensor-parallel devices"));
 }

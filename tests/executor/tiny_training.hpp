@@ -16,13 +16,24 @@
 #include "profiles/cluster.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "tests/executor/small_network.hpp"
+#include "tests/executor/stepped_models.hpp"
 
 namespace stagecraft::tests {
 
-enum class Style { gpt2, llama, network };
+enum class Style { gpt2, llama, qwen3, olmo2, network };
 
 inline Model tiny_model(Style style, bool tied, int heads = 2) {
   if (style == Style::network) return small_networks().front();
+  if (style == Style::qwen3 || style == Style::olmo2) {
+    return stepped_model({.family = style == Style::qwen3 ? "qwen3" : "olmo2",
+                          .hidden = 6 * heads,
+                          .blocks = 6,
+                          .heads = heads,
+                          .key_value_heads = heads / 2,
+                          .inner = 32,
+                          .vocabulary = 256,
+                          .tied = tied});
+  }
   Transformer shape{.hidden = std::int64_t{8} * heads,
                     .heads = heads,
                     .key_value_heads = heads,

@@ -62,6 +62,11 @@ def rotate(x, heads, frequencies):
     return turned.view(samples, sequence, width)
 
 
+def norm_heads(x, weight, epsilon):
+    """As many numbers at a time as there are weights: a head's, or all."""
+    return F.rms_norm(x.unflatten(-1, (-1, len(weight))), weight.shape, weight, epsilon).flatten(-2)
+
+
 def llama_loss(config, weights, tokens, targets):
     heads, groups = config["num_attention_heads"], config["num_key_value_heads"]
     width = config["hidden_size"]
@@ -73,14 +78,23 @@ def llama_loss(config, weights, tokens, targets):
     x = F.embedding(tokens, table)
     for block in range(config["num_hidden_layers"]):
         name = f"model.layers.{block}"
-        normed = norm(x, name + ".input_layernorm")
+        behind = config["model_type"] == "olmo2"
+        normed = x if behind else norm(x, name + ".input_layernorm")
         query, key, value = (linear(normed, f"{name}.self_attn.{part}_proj") for part in "qkv")
+        if config["model_type"] in ("qwen3", "olmo2"):
+            query, key = (norm_heads(x, weights[f"{name}.self_attn.{part}_norm.weight"],
+                                     config["rms_norm_eps"])
+                          for x, part in ((query, "q"), (key, "k")))
         query, key = rotate(query, heads, frequencies), rotate(key, groups, frequencies)
         mixed = attention(query, key, value, heads, groups)
-        x = x + linear(mixed, name + ".self_attn.o_proj")
-        normed = norm(x, name + ".post_attention_layernorm")
+        mixed = linear(mixed, name + ".self_attn.o_proj")
+        if behind:
+            mixed = norm(mixed, name + ".post_attention_layernorm")
+        x = x + mixed
+        normed = x if behind else norm(x, name + ".post_attention_layernorm")
         gate, up = (linear(normed, f"{name}.mlp.{part}_proj") for part in ("gate", "up"))
-        x = x + linear(F.silu(gate) * up, name + ".mlp.down_proj")
+        fed = linear(F.silu(gate) * up, name + ".mlp.down_proj")
+        x = x + (norm(fed, name + ".post_feedforward_layernorm") if behind else fed)
     logits = norm(x, "model.norm") @ weights.get("lm_head.weight", table).T
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 

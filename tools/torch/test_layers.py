@@ -42,6 +42,8 @@ CONFIGS = {
     "llama-tied": LLAMA | {"tie_word_embeddings": True, "num_key_value_heads": 1},
     "llama-biases": LLAMA | {"attention_bias": True, "mlp_bias": True},
     "llama-3.1": LLAMA | {"rope_scaling": SCALING},
+    "qwen3": LLAMA | {"model_type": "qwen3", "head_dim": 10, "attention_bias": False},
+    "olmo2": LLAMA | {"model_type": "olmo2"},
     "qwen2": LLAMA | {"model_type": "qwen2", "num_key_value_heads": 4},
 }
 

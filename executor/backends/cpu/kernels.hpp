@@ -97,6 +97,26 @@ void rms_norm_input(const T* dy, Matrix<const T> x, const T* weight, const T* sc
 template <class T>
 void rms_norm_weight(const T* dy, Matrix<const T> x, const T* scale, T* dweight);
 
+/// Norms side by side in a row of something wider: queries' or keys'. Neighbouring rows are so many
+/// elements apart in each of three tensors.
+struct NormsOfRows {
+  std::int64_t rows = 0;
+  std::int64_t norms = 0;
+  std::int64_t width = 0;   ///< of one norm
+  std::int64_t stride = 0;  ///< of the wider rows
+  std::int64_t raw_stride = 0;
+  std::int64_t scale_stride = 0;
+};
+/// In place, with what was there in `raw`; gradients likewise, with theirs in `dnormed`.
+template <class T>
+void norms_of_rows(T* x, const NormsOfRows& shape, const T* weight, T epsilon, T* raw, T* scale);
+template <class T>
+void norms_of_rows_input(T* dx, const NormsOfRows& shape, const T* raw, const T* scale,
+                         const T* weight, T* dnormed);
+template <class T>
+void norms_of_rows_weight(const T* dnormed, const NormsOfRows& shape, const T* raw, const T* scale,
+                          T* dweight);
+
 // attention.cpp
 
 template <class T>

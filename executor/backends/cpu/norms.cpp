@@ -3,6 +3,8 @@
 //   dx = scale (g - mean(g) - z mean(g z))     LayerNorm
 //   dx = scale (g - z mean(g z))               RMSNorm
 
+#include <algorithm>
+
 #include "executor/backends/cpu/kernels.hpp"
 
 namespace stagecraft::cpu {
@@ -98,13 +100,58 @@ STAGECRAFT_VECTORISED void rms_norm_weight(const T* dy, Matrix<const T> x, const
   }
 }
 
+namespace {
+
+/// Calls visit(place in the wider rows, in the raw ones, in the scales) for every norm.
+template <class Visit>
+void for_each_norm(const NormsOfRows& shape, Visit visit) {
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    for (std::int64_t norm = 0; norm < shape.norms; ++norm) {
+      const std::int64_t column = norm * shape.width;
+      visit(row * shape.stride + column, row * shape.raw_stride + column,
+            row * shape.scale_stride + norm);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void norms_of_rows(T* x, const NormsOfRows& shape, const T* weight, T epsilon, T* raw, T* scale) {
+  for_each_norm(shape, [&](std::int64_t place, std::int64_t in_raw, std::int64_t in_scale) {
+    std::copy_n(x + place, shape.width, raw + in_raw);
+    rms_norm<T>({raw + in_raw, 1, shape.width}, weight, epsilon, x + place, scale + in_scale);
+  });
+}
+
+template <class T>
+void norms_of_rows_input(T* dx, const NormsOfRows& shape, const T* raw, const T* scale,
+                         const T* weight, T* dnormed) {
+  for_each_norm(shape, [&](std::int64_t place, std::int64_t in_raw, std::int64_t in_scale) {
+    std::copy_n(dx + place, shape.width, dnormed + in_raw);
+    rms_norm_input<T>(dnormed + in_raw, {raw + in_raw, 1, shape.width}, weight, scale + in_scale,
+                      dx + place);
+  });
+}
+
+template <class T>
+void norms_of_rows_weight(const T* dnormed, const NormsOfRows& shape, const T* raw, const T* scale,
+                          T* dweight) {
+  for_each_norm(shape, [&](std::int64_t, std::int64_t in_raw, std::int64_t in_scale) {
+    rms_norm_weight<T>(dnormed + in_raw, {raw + in_raw, 1, shape.width}, scale + in_scale, dweight);
+  });
+}
+
 #define STAGECRAFT_INSTANTIATE(T)                                                              \
   template void layer_norm(Matrix<const T>, const T*, const T*, T, T*, T*, T*);                \
   template void layer_norm_input(const T*, Matrix<const T>, const T*, const T*, const T*, T*); \
   template void layer_norm_weight(const T*, Matrix<const T>, const T*, const T*, T*, T*);      \
   template void rms_norm(Matrix<const T>, const T*, T, T*, T*);                                \
   template void rms_norm_input(const T*, Matrix<const T>, const T*, const T*, T*);             \
-  template void rms_norm_weight(const T*, Matrix<const T>, const T*, T*);
+  template void rms_norm_weight(const T*, Matrix<const T>, const T*, T*);                      \
+  template void norms_of_rows(T*, const NormsOfRows&, const T*, T, T*, T*);                    \
+  template void norms_of_rows_input(T*, const NormsOfRows&, const T*, const T*, const T*, T*); \
+  template void norms_of_rows_weight(const T*, const NormsOfRows&, const T*, const T*, T*);
 
 STAGECRAFT_INSTANTIATE(float)
 STAGECRAFT_INSTANTIATE(double)

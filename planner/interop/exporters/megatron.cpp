@@ -16,6 +16,7 @@
 #include "planner/interop/importers/megatron_layout.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "planner/targets/targets.hpp"
+#include "profiles/trained_form.hpp"
 
 namespace stagecraft {
 
@@ -411,6 +412,17 @@ std::string environment_of(const Plan& plan, const Degrees& degrees) {
   return "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
 }
 
+/// What our flags leave out of the model, in a clause; empty: nothing.
+std::string unsaid_of(const Model& model) {
+  if (!model.transformer->untrainable.empty()) return model.transformer->untrainable;
+  for (const Layer& layer : model.layers) {
+    const auto form = trained_form(*model.transformer, layer);
+    if (form && form->norms_behind) return "its norms stand behind attention and feed-forward";
+    if (form) return "its queries and keys are normed head by head (--qk-layernorm)";
+  }
+  return "";
+}
+
 std::string heading(const Plan& plan, const Model& model, const Cluster& cluster) {
   const int used = static_cast<int>(used_devices(plan).size());
   const int per_node = cluster.levels.empty() ? 1 : cluster.levels.back().count;
@@ -421,7 +433,7 @@ std::string heading(const Plan& plan, const Model& model, const Cluster& cluster
                            "\n# export MASTER_ADDR, the first node's name; then\n"
                            "# srun --nodes {} --ntasks-per-node 1 bash FILE\n",
                            nodes);
-  const std::string& besides = model.transformer->untrainable;
+  const std::string besides = unsaid_of(model);
   if (!besides.empty()) {
     text += fmt::format("# Of the model these flags do not say that {}.\n", besides);
   }

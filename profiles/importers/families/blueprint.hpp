@@ -18,6 +18,9 @@ struct Blueprint {
   /// Whether `numbers` say everything; then the executor can train the model, and no steps are
   /// kept.
   bool is_plain = false;
+  /// Whether the executor trains it by its steps (trained_form.hpp).
+  bool is_trained = false;
+  double norm_epsilon = 1e-6;  ///< where the file says nothing
   Steps embedding;
   std::vector<Steps> encoder;  ///< of encoder-decoder models, before `blocks`
   Steps encoder_last;          ///< the norm behind it

@@ -214,21 +214,24 @@ Steps block_of(const DecoderRow& row, std::int64_t hidden, const Steps& attendin
   return steps;
 }
 
-/// A row whose blocks are a Transformer's: says so, or what stands against it.
-void set_plain(Blueprint& blueprint, const GroupedAttention& attention, bool feed_forward_bias,
-               const std::vector<std::int64_t>& windows) {
+/// A row whose blocks the executor computes, as a Transformer's or by their steps: says so, or what
+/// stands against it.
+void set_trained(const DecoderRow& row, Blueprint& blueprint, const GroupedAttention& attention,
+                 bool feed_forward_bias, const std::vector<std::int64_t>& windows) {
   Transformer& numbers = blueprint.numbers;
   numbers.attention_bias = attention.query_bias;
   numbers.output_bias = attention.output_bias;
   numbers.feed_forward_bias = feed_forward_bias;
-  blueprint.is_plain = true;
+  blueprint.is_plain = row.is_plain;
+  blueprint.is_trained = row.is_trained;
+  blueprint.norm_epsilon = row.norm_epsilon;
   for (const std::int64_t window : windows) {
     if (window == 0 || window >= numbers.positions) continue;
-    blueprint.is_plain = false;
+    blueprint.is_plain = blueprint.is_trained = false;
     numbers.untrainable = concat("its attention slides over ", window, " tokens");
   }
   if (attention.rotary_width != attention.width) {
-    blueprint.is_plain = false;
+    blueprint.is_plain = blueprint.is_trained = false;
     numbers.untrainable = concat("only ", attention.rotary_width, " of a head's ", attention.width,
                                  " numbers are turned by their position");
   }
@@ -279,7 +282,7 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
         block_of(row, sizes.hidden, attention(attending), sparse[block] ? routed : dense));
   }
   if (!row.head_bias_key.empty()) blueprint.head_bias = keys.flag(row.head_bias_key, false);
-  if (row.is_plain) set_plain(blueprint, attending, bias, windows);
+  if (row.is_plain || row.is_trained) set_trained(row, blueprint, attending, bias, windows);
   if (row.predicts)
     blueprint.prediction_modules = keys.natural("num_nextn_predict_layers|num_mtp_layers", 0);
   for (const std::string_view key : row.harmless) {

@@ -96,8 +96,10 @@ struct DecoderRow {
   FeedForwardRow feed_forward;
   MixtureRow mixture = {};
   std::string_view head_bias_key;
-  bool is_plain = false;  ///< a Transformer's numbers say it all, but for windows and the like
-  bool predicts = false;  ///< "num_nextn_predict_layers" are modules of DeepSeek-V3's form
+  bool is_plain = false;       ///< a Transformer's numbers say it all, but for windows and the like
+  bool is_trained = false;     ///< the executor computes its steps, but for windows and the like
+  double norm_epsilon = 1e-6;  ///< default of "rms_norm_eps"
+  bool predicts = false;       ///< "num_nextn_predict_layers" are modules of DeepSeek-V3's form
   /// Keys that stand in the family's files and change neither parameters nor work.
   std::array<std::string_view, 16> harmless = {};
 };

@@ -10,6 +10,7 @@
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/small_network.hpp"
+#include "tests/executor/stepped_models.hpp"
 #include "tests/executor/values.hpp"
 
 using namespace stagecraft;
@@ -20,6 +21,21 @@ namespace {
 using Norm = Transformer::Norm;
 using FeedForward = Transformer::FeedForward;
 using Position = Transformer::Position;
+
+std::vector<Model> stepped_models() {
+  const SteppedShape shape{
+      .hidden = 8, .heads = 4, .head_width = 4, .vocabulary = 11, .positions = 5};
+  SteppedShape other = shape;
+  other.key_value_heads = 4;
+  other.tied = false;
+  other.bias = true;
+  std::vector<Model> models{stepped_model(shape), stepped_model(other)};
+  for (SteppedShape each : {shape, other}) {
+    each.family = "olmo2";
+    models.push_back(stepped_model(each));
+  }
+  return models;
+}
 
 // Both values of every option, in all combinations: 2 * 2 * 3 * 2 * 2 * 2 models of 1 block.
 std::vector<Model> small_models() {
@@ -52,14 +68,16 @@ std::vector<Model> small_models() {
       }
     }
   }
+  for (Model& stepped : stepped_models()) models.push_back(std::move(stepped));
   for (Model& network : small_networks()) models.push_back(std::move(network));
   return models;
 }
 
 std::vector<Model> some_models() {
   auto models = small_networks();
+  for (Model& stepped : stepped_models()) models.push_back(std::move(stepped));
   const auto all = small_models();
-  models.insert(models.end(), {all.front(), all[all.size() / 2 + 11], all[all.size() - 3]});
+  models.insert(models.end(), {all.front(), all[all.size() / 2 + 11], all[all.size() - 7]});
   return models;
 }
 

@@ -40,6 +40,8 @@ const std::vector<Setting>& settings() {
                                         {.devices = 2, .tied = false},
                                         {.devices = 2, .style = Style::llama},
                                         {.devices = 2, .style = Style::llama, .tied = false},
+                                        {.devices = 2, .style = Style::qwen3},
+                                        {.devices = 2, .style = Style::olmo2, .tied = false},
                                         {.devices = 2, .style = Style::network}};
   return all;
 }

@@ -1,6 +1,7 @@
 #include <map>
 
 #include "profiles/importers.hpp"
+#include "profiles/trained_form.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -237,6 +238,13 @@ TEST_CASE("what changes results but no costs is remembered") {
   CHECK(reason(llama_like("qwen2", base + R"(, "sliding_window": 8, "use_sliding_window": true,
                                             "max_window_layers": 1)")) ==
         "its attention slides over 8 tokens");
+  CHECK(reason(llama_like("qwen3", base + R"(, "sliding_window": 8, "use_sliding_window": true,
+                                            "max_window_layers": 1)")) ==
+        "its attention slides over 8 tokens");
+  CHECK(reason(llama_like("qwen3", base + R"(, "hidden_act": "gelu")")) ==
+        "its hidden_act is \"gelu\"");
+  CHECK(reason(llama_like("gemma", base)) ==
+        "its layers are those of \"gemma\" models, which are planned and not computed here");
   const std::string small = R"("n_embd": 64, "n_layer": 2, "n_head": 4)";
   CHECK(reason(gpt2(small + R"(, "activation_function": "gelu_new")")).empty());
   CHECK(reason(gpt2(small + R"(, "activation_function": "relu")")) ==
@@ -245,6 +253,36 @@ TEST_CASE("what changes results but no costs is remembered") {
         "its scale_attn_by_inverse_layer_idx is true");
   CHECK(reason(gpt2(small + R"(, "scale_attn_weights": false)")) ==
         "its scale_attn_weights is false");
+}
+
+TEST_CASE("Qwen3 keeps its steps, and has all numbers that training needs") {
+  const Model model =
+      import_config(llama_like("qwen3", shape(64, 2, 4, 2, 96, 100) +
+                                            R"(, "head_dim": 32, "rms_norm_eps": 1e-5,
+                                               "rope_theta": 5000, "attention_bias": true)"));
+  const Transformer& transformer = *model.transformer;
+  CHECK(transformer.untrainable.empty());
+  CHECK(transformer.norm_epsilon == 1e-5);
+  CHECK(transformer.rotary_base == 5000);
+  CHECK((transformer.attention_bias && transformer.output_bias));
+  CHECK_FALSE(transformer.feed_forward_bias);
+  CHECK(has_plain_steps(transformer, model.layers.front()));
+  CHECK(has_plain_steps(transformer, model.layers.back()));
+  REQUIRE(trained_form(transformer, model.layers[1]));
+  CHECK(trained_form(transformer, model.layers[1])->query_key_norm == QueryKeyNorm::shared);
+}
+
+TEST_CASE("OLMo 2 keeps its steps, and the default of its norms") {
+  const Model model = import_config(llama_like("olmo2", shape(64, 2, 4, 2, 96, 100)));
+  const Transformer& transformer = *model.transformer;
+  CHECK(transformer.untrainable.empty());
+  CHECK(transformer.norm_epsilon == 1e-5);
+  const auto form = trained_form(transformer, model.layers[1]);
+  REQUIRE(form);
+  CHECK(form->query_key_norm == QueryKeyNorm::together);
+  CHECK(form->norms_behind);
+  const Model other = import_config(llama_like("qwen3", shape(64, 2, 4, 2, 96, 100)));
+  CHECK(other.transformer->norm_epsilon == 1e-6);
 }
 
 TEST_CASE("what is missing or does not fit is named, never guessed") {

@@ -9,6 +9,7 @@
 #include "planner/interop/load_plan.hpp"
 #include "planner/interop/torch_names.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
@@ -347,6 +348,27 @@ TEST_CASE("modules of transformers have the names of their architecture") {
   CHECK(hugging_face_modules(model, "opt").back() ==
         std::vector<std::string>{"model.decoder.final_layer_norm", "lm_head"});
   CHECK_THAT(message_of([&] { first("rwkv"); }), ContainsSubstring("\"rwkv\" are not known here"));
+}
+
+TEST_CASE("Megatron-LM's script says which norms its flags leave out") {
+  const auto script = [](const std::string& family) {
+    PlanQuestion question = question_of(6, "2xh100");
+    question.profile.model = import_huggingface("{\"model_type\": \"" + family +
+                                                    R"(", "hidden_size": 64, "num_hidden_layers": 6,
+                               "num_attention_heads": 4, "num_key_value_heads": 2,
+                               "intermediate_size": 96, "vocab_size": 100,
+                               "max_position_embeddings": 4096, "rope_theta": 10000})",
+                                                "deep.json")
+                                 .model;
+    Plan plan = simple_plan();
+    plan.stages[0].layers = {0, 4};
+    plan.stages[1].layers = {4, 8};
+    return written("megatron", loaded_from(plan, question));
+  };
+  CHECK_THAT(script("qwen3"), ContainsSubstring("# Of the model these flags do not say that its "
+                                                "queries and keys are normed head by head "
+                                                "(--qk-layernorm)."));
+  CHECK_THAT(script("olmo2"), ContainsSubstring("that its norms stand behind attention and"));
 }
 
 TEST_CASE("Megatron-LM gets simple flags where they do, and a layout where not") {

@@ -1,0 +1,149 @@
+// Families whose blocks are described step by step, trained on CPUs: the same bits whatever the
+// plan, the estimated bytes, and a word for what is not trained.
+
+#include "tests/executor/stepped_models.hpp"
+
+#include "executor/driver/execute.hpp"
+#include "executor/layers/layers.hpp"
+#include "executor/weights/names.hpp"
+#include "executor/weights/weights.hpp"
+#include "profiles/error.hpp"
+#include "profiles/trained_form.hpp"
+#include "tests/catch.hpp"
+#include "tests/executor/tiny_training.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+std::vector<std::string> names_of(const Model& model) {
+  std::vector<std::string> all;
+  for (const WeightNames& names : weight_naming(model).weights) {
+    for (const WeightPart& part : names.parts) all.push_back(part.name);
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("blocks with steps end with the reference's bits, whatever the plan", "[seconds]") {
+  const Style style = GENERATE(Style::qwen3, Style::olmo2);
+  const Precision precision = GENERATE(Precision::float32, Precision::float64);
+  for (Setting setting :
+       {Setting{.devices = 1}, Setting{.devices = 2}, Setting{.devices = 4, .tied = false},
+        Setting{.devices = 2, .rows = 4, .replicas = {2, 2}},
+        Setting{.devices = 2, .rows = 4, .replicas = {2, 1}},
+        Setting{.devices = 2, .replicas = {2, 2}, .policy = ReplicaPolicy::round_robin},
+        Setting{.devices = 2, .recompute = Recompute::full},
+        Setting{.devices = 2, .again = every_choice()}, Setting{.devices = 2, .again = in_runs()},
+        Setting{.devices = 2, .rows = 4, .replicas = {2, 2}, .sharding = Sharding::zero1},
+        Setting{.schedule = "zb-h1", .devices = 2}, Setting{.schedule = "bpipe", .devices = 4},
+        Setting{.schedule = "chimera", .devices = 2},
+        Setting{.schedule = "interleaved", .devices = 2, .virtual_stages = 2},
+        Setting{.schedule = "seq1f1b", .devices = 2, .sequence_chunks = 2}}) {
+    setting.style = style;
+    setting.precision = precision;
+    INFO(describe(setting));
+    const Prepared prepared = prepare(setting);
+    const RunOptions options{.steps = 2};
+    CHECK(first_difference(run(prepared, options), reference(prepared, options)) == "");
+  }
+}
+
+TEST_CASE("one stage and two have the same bits, and one that is done again") {
+  const Style style = GENERATE(Style::qwen3, Style::olmo2);
+  std::vector<std::vector<double>> losses;
+  for (Setting setting : {Setting{.devices = 1}, Setting{.devices = 2},
+                          Setting{.devices = 2, .recompute = Recompute::full}}) {
+    setting.style = style;
+    losses.push_back(run(prepare(setting), {.steps = 3}).losses);
+  }
+  CHECK(losses[0] == losses[1]);
+  CHECK(losses[0] == losses[2]);
+  CHECK(losses[0][0] != losses[0][1]);
+}
+
+TEST_CASE("weights of blocks with steps have the names of their family") {
+  const std::vector<std::string> names = names_of(stepped_model({}));
+  CHECK(names ==
+        std::vector<std::string>{
+            "model.embed_tokens.weight", "model.layers.0.input_layernorm.weight",
+            "model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.k_proj.weight",
+            "model.layers.0.self_attn.v_proj.weight", "model.layers.0.self_attn.q_norm.weight",
+            "model.layers.0.self_attn.k_norm.weight", "model.layers.0.self_attn.o_proj.weight",
+            "model.layers.0.post_attention_layernorm.weight", "model.layers.0.mlp.gate_proj.weight",
+            "model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.down_proj.weight",
+            "model.norm.weight"});
+  const std::vector<std::string> behind = names_of(stepped_model({.family = "olmo2"}));
+  CHECK(std::vector(behind.begin() + 4, behind.end()) ==
+        std::vector<std::string>{
+            "model.layers.0.self_attn.q_norm.weight", "model.layers.0.self_attn.k_norm.weight",
+            "model.layers.0.self_attn.o_proj.weight",
+            "model.layers.0.post_attention_layernorm.weight", "model.layers.0.mlp.gate_proj.weight",
+            "model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.down_proj.weight",
+            "model.layers.0.post_feedforward_layernorm.weight", "model.norm.weight"});
+}
+
+TEST_CASE("files that are not a family's are refused with its name") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "w.safetensors").string();
+  const Prepared prepared = prepare({.devices = 2, .style = Style::gpt2});
+  save_weights(file, prepared.profile.model, reference(prepared, {}));
+  CHECK_THAT(
+      message_of([&] { load_weights(file, tiny_model(Style::qwen3, true), Precision::float32); }),
+      ContainsSubstring("(names as in Hugging Face Qwen3)"));
+  CHECK_THAT(
+      message_of([&] { load_weights(file, tiny_model(Style::olmo2, true), Precision::float32); }),
+      ContainsSubstring("(names as in Hugging Face OLMo 2)"));
+}
+
+TEST_CASE("layers with steps hold as many parameters as the model says") {
+  const std::string family = GENERATE("qwen3", "olmo2");
+  for (const bool tied : {true, false}) {
+    for (const bool bias : {true, false}) {
+      const Model model = stepped_model({.family = family, .tied = tied, .bias = bias});
+      for (std::size_t i = 0; i < model.layers.size(); ++i) {
+        std::int64_t count = 0;
+        for (const ParameterSpec& spec : make_layer(model, static_cast<int>(i))->parameters()) {
+          const bool is_copy = i > 0 && spec.name == "embedding.token.weight";
+          if (!is_copy) count += elements_of(spec.shape);
+        }
+        INFO(model.layers[i].name);
+        CHECK(count == model.layers[i].parameters);
+      }
+    }
+  }
+}
+
+TEST_CASE("steps that are not those of a form that is trained are refused in words") {
+  Model model = stepped_model({});
+  REQUIRE(trained_form(*model.transformer, model.layers[1]));
+  const auto refused = [](const Model& changed, int layer) {
+    return message_of([&] { make_layer(changed, layer); });
+  };
+  Model changed = model;
+  for (Step& step : changed.layers[1].steps) {
+    if (step.kind == StepKind::attention) step.window = 4;
+  }
+  CHECK_THAT(refused(changed, 1),
+             ContainsSubstring("cannot train layer \"block.0\" of tiny: its steps (attention over "
+                               "4 tokens, feed-forward) are planned and not computed here"));
+  for (Step& step : changed.layers[1].steps) {
+    if (step.kind == StepKind::attention) step.window = 8;  // all there are
+  }
+  CHECK(make_layer(changed, 1) != nullptr);
+  changed = model;
+  changed.layers[1].steps.pop_back();
+  CHECK_THAT(refused(changed, 1), ContainsSubstring("planned and not computed here"));
+  changed = model;
+  changed.layers.back().steps.back().bias = true;
+  CHECK_THAT(refused(changed, 2), ContainsSubstring("cannot train layer \"head\""));
+}
+
+TEST_CASE("GPUs refuse norms of queries and keys before anything else") {
+  const Prepared prepared = prepare({.devices = 2, .style = Style::qwen3});
+  CHECK(message_of([&] { run(prepared, {.backend = BackendKind::cuda}); }) ==
+        "run: tiny norms queries and keys, which GPUs do not compute yet; use --backend cpu");
+}

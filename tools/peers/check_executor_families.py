@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Families that Stagecraft trains, against the classes of Hugging Face transformers.
+
+    python tools/peers/check_executor_families.py STAGECRAFT
+
+For each family small models with the keys that change its computation: transformers makes the model and
+its weights, and writes config.json and safetensors. Both train three steps of AdamW in double precision
+on the same tokens: losses and final weights must agree within 1e-9, and Stagecraft's file must have the
+class's names. Plans of one stage, of two and with recomputation must give the same bits.
+
+The classes compute norms, softmax and rotations in single precision whatever the model's. The first steps
+of AdamW, which are about the sign of a gradient, make 1e-5 of that where a gradient is tiny: here these
+are in double precision, too.
+"""
+
+import sys
+
+import common
+
+try:
+    import torch
+    import transformers
+    from safetensors.torch import load_file, save_file
+except ImportError as error:
+    common.skip(f"no transformers with torch and safetensors ({error})")
+
+SEQUENCE, STEPS, SAMPLES, VOCABULARY = 12, 3, 4, 61
+TOLERANCE = 1e-9
+
+SMALL = dict(hidden_size=24, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+             intermediate_size=40, vocab_size=VOCABULARY, max_position_embeddings=16,
+             rope_theta=100.0, eos_token_id=0, tie_word_embeddings=False)
+CONFIGS = {
+    "llama": ("llama", dict(SMALL, head_dim=8)),
+    "qwen3": ("qwen3", dict(SMALL, head_dim=8)),
+    "qwen3-tied": ("qwen3", dict(SMALL, head_dim=6, tie_word_embeddings=True)),
+    "qwen3-biases": ("qwen3", dict(SMALL, head_dim=8, num_key_value_heads=1,
+                                   attention_bias=True)),
+    "qwen3-window-unused": ("qwen3", dict(SMALL, head_dim=8, num_key_value_heads=4,
+                                          sliding_window=4, use_sliding_window=False)),
+    "olmo2": ("olmo2", dict(SMALL)),
+    "olmo2-tied": ("olmo2", dict(SMALL, num_key_value_heads=4, tie_word_embeddings=True,
+                                 rms_norm_eps=1e-6)),
+    "olmo2-biases": ("olmo2", dict(SMALL, attention_bias=True)),
+}
+PLANS = {
+    "one stage": ["1xcpu"],
+    "two stages": ["2xcpu", "--schedule", "1f1b", "--straight"],
+    "recomputed": ["2xcpu", "--schedule", "1f1b", "--straight", "--recompute", "full"],
+}
+
+
+def tokens():
+    return [(7 * i * i + 3) % VOCABULARY for i in range(SEQUENCE + 1)]
+
+
+def make_model(family, keys):
+    """With weights of a size that lets each matter."""
+    torch.manual_seed(1)
+    config = transformers.AutoConfig.for_model(family, **keys)
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    model = model.double()
+    sys.modules[type(model).__module__].torch = Doubles()
+    rotate_in_double(model)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.copy_(0.3 * torch.randn(weight.shape) + (1 if "norm" in name else 0))
+    return config, model
+
+
+class Doubles:
+    """The module torch, where single precision is double."""
+
+    float32 = torch.float64
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+def rotate_in_double(model):
+    """Cosines and sines of all positions; the classes' own are of single precision."""
+    config = model.config
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    frequencies = SMALL["rope_theta"] ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    # As the class computes it, but for rounding.
+    torch.testing.assert_close(model.model.rotary_emb.inv_freq.double(), frequencies, rtol=1e-6,
+                               atol=0)
+
+    def forward(x, position_ids):
+        angles = position_ids[..., None].double() * frequencies
+        angles = torch.cat([angles, angles], -1)
+        return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+
+    model.model.rotary_emb.forward = forward
+
+
+def train(model):
+    """Losses of the steps; weights stay in the model."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), eps=1e-8,
+                                  weight_decay=0)
+    data = torch.tensor([tokens()])
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        logits = model(input_ids=data[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), data[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def ours(stagecraft, name, config, start, data):
+    """Losses and the file of the final weights, the same for every plan."""
+    first = None
+    for label, words in PLANS.items():
+        plan = stagecraft.plan(f"{name}-{label.replace(' ', '-')}.json", config, *words, "--batch",
+                               SAMPLES, "--microbatch", 2, "--sequence", SEQUENCE, "--precision",
+                               "fp64")
+        end = stagecraft.path(f"{name}.{label.replace(' ', '-')}.safetensors")
+        losses = stagecraft.result("run", plan, "--data", data, "--steps", STEPS, "--weights", start,
+                                   "--save-weights", end)["losses"]
+        with open(end, "rb") as file:
+            found = losses, file.read()
+        common.require(first in (None, found), f"{name}: {label} gives other bits than one stage")
+        first = found
+    return losses, end
+
+
+def check_family(stagecraft, name, family, keys, data):
+    config, model = make_model(family, keys)
+    folder = stagecraft.path(name)
+    config.architectures = [type(model).__name__]
+    config.save_pretrained(folder)
+    start = stagecraft.path(f"{name}.start.safetensors")
+    weights = {key: weight.detach().clone() for key, weight in model.named_parameters()}
+    save_file(weights, start)
+    losses, end = ours(stagecraft, name, f"{folder}/config.json", start, data)
+    expected = train(model)
+    worst_loss = max(abs(a - b) for a, b in zip(losses, expected, strict=True))
+    common.require(worst_loss < TOLERANCE, f"{name}: losses {losses}, transformers has {expected}")
+    found = load_file(end)
+    final = dict(model.named_parameters())
+    common.require(found.keys() == final.keys(),
+                   f"{name}: other names: {sorted(found.keys() ^ final.keys())}")
+    worst, place = max(((found[key] - final[key]).abs().max().item(), key) for key in found)
+    common.require(worst < TOLERANCE, f"{name}: {place} differs by {worst}")
+    moved = min((found[key] - weights[key]).abs().max().item() for key in found)
+    common.require(moved > 1e-4, f"{name}: a weight was not trained")
+    common.ok(f"{name}: losses {' '.join(f'{loss:.6f}' for loss in losses)}, at most "
+              f"{worst_loss:.0e} from transformers'; weights at most {worst:.0e}")
+
+
+def check(stagecraft):
+    torch.set_num_threads(1)
+    data = stagecraft.path("text.txt")
+    with open(data, "wb") as file:
+        file.write(bytes(tokens()))
+    for name, (family, keys) in CONFIGS.items():
+        check_family(stagecraft, name, family, keys, data)
+
+
+if __name__ == "__main__":
+    common.main(check)
