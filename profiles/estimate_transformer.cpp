@@ -132,6 +132,7 @@ void add_embedding_memory(LayerWork& work, const Share& share, const Tokens& cou
 /// gradients behind them.
 void add_memory_of_head_norms(LayerWork& work, const Share& share, const TrainedForm& form,
                               std::int64_t head_width, std::int64_t tokens, Bytes element) {
+  if (form.query_key_norm == QueryKeyNorm::none) return;
   const std::int64_t normed = share.queries + share.keys;
   const bool each = form.query_key_norm == QueryKeyNorm::shared;
   const std::int64_t statistics = each ? share.heads + share.keys / head_width : 2;
@@ -188,6 +189,8 @@ void set_memory_of_trained(LayerWork& work, const Transformer& transformer, cons
   if (layer.kind == LayerKind::head)
     return add_head_memory(work, transformer, share, tokens, setting.microbatch, element);
   add_block_memory(work, transformer, share, tokens, element);
+  // Nothing but its result is needed of max(0, x).
+  if (form->relu) work.saved -= tokens.all * share.up * element;
   add_memory_of_head_norms(work, share, *form, transformer.head_width, tokens.all, element);
 }
 

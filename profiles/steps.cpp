@@ -104,6 +104,7 @@ const std::vector<std::string_view>& step_names() {
                                                    "compressed attention",
                                                    "up",
                                                    "activation",
+                                                   "relu",
                                                    "down",
                                                    "latent down",
                                                    "latent up",
@@ -235,7 +236,8 @@ std::string in_words(const std::vector<Step>& steps) {
     if (step.kind == StepKind::convolution && step.name == "short convolution")
       add(std::string(step.name));
     if (step.kind == StepKind::dispatch) add(concat(step.active, " of ", step.copies, " experts"));
-    if (step.kind == StepKind::activation && step.name == "activation") add("feed-forward");
+    if (step.kind == StepKind::activation && (step.name == "activation" || step.name == "relu"))
+      add("feed-forward");
   }
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;

@@ -50,8 +50,10 @@ void require_computable(const Model& model, BackendKind backend) {
   for (const Layer& layer : model.layers) {
     const auto form = trained_form(*model.transformer, layer);
     if (!form) continue;
-    throw Error(ErrorKind::execution, concat("run: ", model.name, " norms queries and keys",
-                                             ", which GPUs do not compute yet; use --backend cpu"));
+    throw Error(ErrorKind::execution,
+                concat("run: ", model.name,
+                       form->relu ? " has relu as its activation" : " norms queries and keys",
+                       ", which GPUs do not compute yet; use --backend cpu"));
   }
 }
 

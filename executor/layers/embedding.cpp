@@ -5,6 +5,7 @@
 
 #include "executor/layers/layers.hpp"
 #include "executor/layers/parts.hpp"
+#include "profiles/trained_form.hpp"
 
 namespace stagecraft {
 
@@ -12,16 +13,18 @@ namespace {
 
 class Embedding : public TrainableLayer {
  public:
-  Embedding(const Transformer& transformer, const std::string& name, TensorPeers* peers)
-      : parts_(name),
+  Embedding(const Transformer& transformer, const Layer& layer, TensorPeers* peers)
+      : parts_(layer.name),
         peers_(peers),
         hidden_(transformer.hidden),
+        first_position_(rows_before_positions(transformer, layer)),
         share_(share_of(transformer.vocabulary, peers)) {
     token_ = parts_.parameter("token.weight", {transformer.vocabulary, hidden_},
                               {.deviation = start_deviation});
     if (transformer.position == Transformer::Position::learned) {
-      position_ = parts_.parameter("position.weight", {transformer.positions, hidden_},
-                                   {.deviation = start_deviation});
+      position_ =
+          parts_.parameter("position.weight", {first_position_ + transformer.positions, hidden_},
+                           {.deviation = start_deviation});
     }
   }
 
@@ -61,13 +64,14 @@ class Embedding : public TrainableLayer {
 
  private:
   /// The rows of a table of positions from the samples' first one on.
-  static Tensor from_here(const Tensor& table, const Samples& samples) {
-    return rows_of(table, samples.past, table.shape.front());
+  Tensor from_here(const Tensor& table, const Samples& samples) const {
+    return rows_of(table, first_position_ + samples.past, table.shape.front());
   }
 
   PartList parts_;
   TensorPeers* peers_;
   std::int64_t hidden_;
+  std::int64_t first_position_;                  // of its table's rows
   std::pair<std::int64_t, std::int64_t> share_;  // of the vocabulary
   std::size_t token_ = 0;
   std::optional<std::size_t> position_;
@@ -77,8 +81,8 @@ class Embedding : public TrainableLayer {
 
 std::unique_ptr<TrainableLayer> make_embedding(const Model& model, int index, TensorPeers* peers) {
   const Transformer& transformer = trainable_transformer(model, index);
-  return std::make_unique<Embedding>(transformer,
-                                     model.layers[static_cast<std::size_t>(index)].name, peers);
+  return std::make_unique<Embedding>(transformer, model.layers[static_cast<std::size_t>(index)],
+                                     peers);
 }
 
 }  // namespace stagecraft

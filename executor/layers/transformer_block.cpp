@@ -1,10 +1,10 @@
 // A transformer block with norms before attention and feed-forward, GPT-2's or Llama's by the
-// model's numbers, Qwen3's if its steps are:
+// model's numbers, Qwen3's or OPT's if its steps are:
 //
 //   normed1 = norm1(x)                       normed2 = norm2(middle)
 //   qkv     = normed1 QKV                    inner   = normed2 UP
 //             (queries and keys normed if the form says so, and turned if rotary)
-//   mixed   = attention(qkv)                 active  = gelu or swiglu(inner)
+//   mixed   = attention(qkv)                 active  = gelu, swiglu or relu(inner)
 //   middle  = x + mixed OUT                  y       = middle + active DOWN
 //
 // What waits between the passes, so that no product is computed twice:
@@ -85,7 +85,7 @@ class TransformerBlock : public TrainableLayer {
  public:
   TransformerBlock(const Transformer& transformer, const TrainedForm& form, const std::string& name,
                    int blocks, TensorPeers* peers)
-      : peers_(peers), transformer_(transformer), parts_(name, peers) {
+      : peers_(peers), transformer_(transformer), relu_(form.relu), parts_(name, peers) {
     if (rotary()) frequencies_ = rotary_frequencies(transformer);
     const std::int64_t hidden = transformer.hidden;
     const std::int64_t query_width = transformer.heads * transformer.head_width;
@@ -137,7 +137,7 @@ class TransformerBlock : public TrainableLayer {
     auto kept = std::exchange(saved.tensors, {});
     std::vector<Tensor> gradients(for_weight);
     gradients[dy] = output_gradient;
-    gradients[dinner] = activate_input(backend, parameters, output_gradient, kept[inner]);
+    gradients[dinner] = activate_input(backend, parameters, output_gradient, kept);
     kept[inner] = {};
     gradients[dnormed2] =
         linear_input_of_columns(backend, up_, parameters, gradients[dinner], peers_);
@@ -307,6 +307,7 @@ class TransformerBlock : public TrainableLayer {
 
   Activated activate(Backend& backend, std::span<const Parameter> parameters,
                      const Tensor& x) const {
+    if (relu_) return activate_by_relu(backend, parameters, x);
     if (!gated()) return linear_gelu(backend, up_, parameters, x);
     Activated result{.before = linear(backend, up_, parameters, x), .y = {}};
     std::vector<std::int64_t> shape = result.before.shape;
@@ -316,9 +317,24 @@ class TransformerBlock : public TrainableLayer {
     return result;
   }
 
+  /// In place: `before` is not needed again.
+  Activated activate_by_relu(Backend& backend, std::span<const Parameter> parameters,
+                             const Tensor& x) const {
+    Activated result{.before = {}, .y = linear(backend, up_, parameters, x)};
+    backend.relu(result.y);
+    return result;
+  }
+
   /// From the gradient of DOWN's output to that of UP's.
   Tensor activate_input(Backend& backend, std::span<const Parameter> parameters, const Tensor& dy,
-                        const Tensor& before) const {
+                        const std::vector<Tensor>& kept) const {
+    if (relu_) {
+      const Tensor gradient = linear_input(backend, down_, parameters, dy);
+      Tensor dx = backend.allocate(gradient.shape, gradient.precision);
+      backend.relu_input(gradient, kept[active], dx);
+      return dx;
+    }
+    const Tensor& before = kept[inner];
     if (!gated()) return linear_gelu_input(backend, down_, parameters, dy, before);
     const Tensor gradient = linear_input(backend, down_, parameters, dy);
     Tensor dx = backend.allocate(before.shape, before.precision);
@@ -336,6 +352,7 @@ class TransformerBlock : public TrainableLayer {
 
  private:
   Transformer transformer_;
+  bool relu_;  // else the transformer's activation
   std::vector<double> frequencies_;
   PartList parts_;
   std::optional<Norm> query_norm_;  // and keys', too, or neither
@@ -372,7 +389,7 @@ class NormsBehindBlock final : public TransformerBlock {
     gradients[dy] = output_gradient;
     gradients[dfed] = norm_input(backend, norm2_, parameters, output_gradient, kept[fed],
                                  normed_of(kept, normed2));
-    gradients[dinner] = activate_input(backend, parameters, gradients[dfed], kept[inner]);
+    gradients[dinner] = activate_input(backend, parameters, gradients[dfed], kept);
     kept[inner] = {};
     gradients[dmiddle] = linear_input(backend, up_, parameters, gradients[dinner]);
     backend.add(output_gradient, gradients[dmiddle]);

@@ -94,6 +94,58 @@ const std::vector<Row>& llama_rows() {
   return rows;
 }
 
+const std::vector<Row>& opt_rows() {
+  static const std::vector<Row> rows{
+      {LayerKind::embedding, "token.weight", {"model.decoder.embed_tokens.weight"}},
+      {LayerKind::embedding, "position.weight", {"model.decoder.embed_positions.weight"}},
+      {LayerKind::transformer,
+       "norm1.weight",
+       {"model.decoder.layers.#.self_attn_layer_norm.weight"}},
+      {LayerKind::transformer, "norm1.bias", {"model.decoder.layers.#.self_attn_layer_norm.bias"}},
+      {LayerKind::transformer,
+       "attention.qkv.weight",
+       {"model.decoder.layers.#.self_attn.q_proj.weight",
+        "model.decoder.layers.#.self_attn.k_proj.weight",
+        "model.decoder.layers.#.self_attn.v_proj.weight"},
+       true},
+      {LayerKind::transformer,
+       "attention.qkv.bias",
+       {"model.decoder.layers.#.self_attn.q_proj.bias",
+        "model.decoder.layers.#.self_attn.k_proj.bias",
+        "model.decoder.layers.#.self_attn.v_proj.bias"}},
+      {LayerKind::transformer,
+       "attention.output.weight",
+       {"model.decoder.layers.#.self_attn.out_proj.weight"},
+       true},
+      {LayerKind::transformer,
+       "attention.output.bias",
+       {"model.decoder.layers.#.self_attn.out_proj.bias"}},
+      {LayerKind::transformer, "norm2.weight", {"model.decoder.layers.#.final_layer_norm.weight"}},
+      {LayerKind::transformer, "norm2.bias", {"model.decoder.layers.#.final_layer_norm.bias"}},
+      {LayerKind::transformer,
+       "feed_forward.up.weight",
+       {"model.decoder.layers.#.fc1.weight"},
+       true},
+      {LayerKind::transformer, "feed_forward.up.bias", {"model.decoder.layers.#.fc1.bias"}},
+      {LayerKind::transformer,
+       "feed_forward.down.weight",
+       {"model.decoder.layers.#.fc2.weight"},
+       true},
+      {LayerKind::transformer, "feed_forward.down.bias", {"model.decoder.layers.#.fc2.bias"}},
+      {LayerKind::head, "norm.weight", {"model.decoder.final_layer_norm.weight"}},
+      {LayerKind::head, "norm.bias", {"model.decoder.final_layer_norm.bias"}},
+      {LayerKind::head, "projection.weight", {"lm_head.weight"}},
+  };
+  return rows;
+}
+
+bool is_opt(const Model& model) {
+  const auto block = std::ranges::find(model.layers, LayerKind::transformer, &Layer::kind);
+  const auto form =
+      block == model.layers.end() ? std::nullopt : trained_form(*model.transformer, *block);
+  return form && form->relu;
+}
+
 bool is_gpt2(const Transformer& transformer) {
   return transformer.norm == Transformer::Norm::layer_norm &&
          transformer.activation == Transformer::FeedForward::gelu &&
@@ -132,7 +184,10 @@ std::string numbered(std::string_view name, int block) {
 class Namer {
  public:
   explicit Namer(const Model& model) : model_(model) {
-    if (model.transformer && is_gpt2(*model.transformer)) {
+    if (model.transformer && is_opt(model)) {
+      naming_ = {.family = "Hugging Face OPT", .prefix = "model.", .buffers = {}, .weights = {}};
+      rows_ = &opt_rows();
+    } else if (model.transformer && is_gpt2(*model.transformer)) {
       naming_ = {.family = "Hugging Face GPT-2",
                  .prefix = "transformer.",
                  .buffers = {".attn.bias", ".attn.masked_bias"},

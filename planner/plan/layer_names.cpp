@@ -6,6 +6,7 @@
 
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
+#include "profiles/trained_form.hpp"
 
 namespace stagecraft {
 
@@ -107,6 +108,12 @@ constexpr std::array architectures{
 
 Vocabulary vocabulary_of(const Model& model, std::string_view architecture) {
   if (architecture.empty()) {
+    const auto has_relu = [&](const Layer& layer) {
+      const auto form = trained_form(*model.transformer, layer);
+      return form && form->relu;
+    };
+    if (model.transformer && std::any_of(model.layers.begin(), model.layers.end(), has_relu))
+      return vocabulary_of(model, std::string_view("opt"));
     if (model.name.starts_with("bloom")) return vocabulary_of(model, std::string_view("bloom"));
     return vocabulary_of(model, ModuleNames::hugging_face);
   }

@@ -27,12 +27,13 @@ Model model_of(Style style) {
     shape.key_value_heads = 4;
     model = make_transformer("tiny", shape, 6, 8);
   }
-  if (style == Style::qwen3 || style == Style::olmo2) {
-    model = stepped_model({.family = style == Style::qwen3 ? "qwen3" : "olmo2",
+  if (style == Style::qwen3 || style == Style::olmo2 || style == Style::opt) {
+    model = stepped_model({.family = family_of(style),
                            .hidden = 24,
                            .blocks = 2,
                            .key_value_heads = 4,
-                           .vocabulary = 64});
+                           .vocabulary = 64,
+                           .bias = style == Style::opt});
   }
   return model;
 }
@@ -123,7 +124,7 @@ TEST_CASE("a peer's part of a layer multiplies what estimates say it does") {
 }
 
 TEST_CASE("a peer's part of a layer keeps and holds the bytes that estimates say", "[seconds]") {
-  const Style style = GENERATE(Style::gpt2, Style::llama, Style::qwen3, Style::olmo2);
+  const Style style = GENERATE(Style::gpt2, Style::llama, Style::qwen3, Style::olmo2, Style::opt);
   const Model model = model_of(style);
   const std::vector<int> degrees =
       style == Style::olmo2 ? std::vector{1} : std::vector{1, 2, 4};  // what can be split

@@ -17,24 +17,36 @@ struct SteppedShape {
   bool bias = false;
 };
 
-/// As its config.json is read.
+/// As its config.json is read. OPT has no key-value heads of its own.
 inline Model stepped_model(const SteppedShape& shape) {
-  const auto key = [](const std::string& name, const std::string& value) {
-    return ", \"" + name + "\": " + value;
+  const bool opt = shape.family == "opt";
+  std::string config = "{\"model_type\": \"" + shape.family + "\"";
+  const auto add = [&](const std::string& name, const std::string& value) {
+    config += ", \"" + name + "\": " + value;
   };
-  const std::string config = "{\"model_type\": \"" + shape.family + "\"" +
-                             key("hidden_size", std::to_string(shape.hidden)) +
-                             key("num_hidden_layers", std::to_string(shape.blocks)) +
-                             key("num_attention_heads", std::to_string(shape.heads)) +
-                             key("num_key_value_heads", std::to_string(shape.key_value_heads)) +
-                             key("head_dim", std::to_string(shape.head_width)) +
-                             key("intermediate_size", std::to_string(shape.inner)) +
-                             key("vocab_size", std::to_string(shape.vocabulary)) +
-                             key("max_position_embeddings", std::to_string(shape.positions)) +
-                             key("rms_norm_eps", "1e-5") + key("rope_theta", "100") +
-                             key("tie_word_embeddings", shape.tied ? "true" : "false") +
-                             key("attention_bias", shape.bias ? "true" : "false") + "}";
-  return import_huggingface(config, "tiny.json").model;
+  const auto add_count = [&](const std::string& name, int value) {
+    add(name, std::to_string(value));
+  };
+  const auto add_flag = [&](const std::string& name, bool value) {
+    add(name, value ? "true" : "false");
+  };
+  add_count("hidden_size", shape.hidden);
+  add_count("num_hidden_layers", shape.blocks);
+  add_count("num_attention_heads", shape.heads);
+  add_count(opt ? "ffn_dim" : "intermediate_size", shape.inner);
+  add_count("vocab_size", shape.vocabulary);
+  add_count("max_position_embeddings", shape.positions);
+  add_flag("tie_word_embeddings", shape.tied);
+  add_flag(opt ? "enable_bias" : "attention_bias", shape.bias);
+  if (opt) {
+    add_count("word_embed_proj_dim", shape.hidden);
+  } else {
+    add_count("num_key_value_heads", shape.key_value_heads);
+    add_count("head_dim", shape.head_width);
+    add("rms_norm_eps", "1e-5");
+    add("rope_theta", "100");
+  }
+  return import_huggingface(config + "}", "tiny.json").model;
 }
 
 }  // namespace stagecraft::tests

@@ -29,7 +29,7 @@ std::vector<std::string> names_of(const Model& model) {
 }  // namespace
 
 TEST_CASE("blocks with steps end with the reference's bits, whatever the plan", "[seconds]") {
-  const Style style = GENERATE(Style::qwen3, Style::olmo2);
+  const Style style = GENERATE(Style::qwen3, Style::olmo2, Style::opt);
   const Precision precision = GENERATE(Precision::float32, Precision::float64);
   for (Setting setting :
        {Setting{.devices = 1}, Setting{.devices = 2}, Setting{.devices = 4, .tied = false},
@@ -53,7 +53,7 @@ TEST_CASE("blocks with steps end with the reference's bits, whatever the plan", 
 }
 
 TEST_CASE("one stage and two have the same bits, and one that is done again") {
-  const Style style = GENERATE(Style::qwen3, Style::olmo2);
+  const Style style = GENERATE(Style::qwen3, Style::olmo2, Style::opt);
   std::vector<std::vector<double>> losses;
   for (Setting setting : {Setting{.devices = 1}, Setting{.devices = 2},
                           Setting{.devices = 2, .recompute = Recompute::full}}) {
@@ -84,6 +84,19 @@ TEST_CASE("weights of blocks with steps have the names of their family") {
             "model.layers.0.post_attention_layernorm.weight", "model.layers.0.mlp.gate_proj.weight",
             "model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.down_proj.weight",
             "model.layers.0.post_feedforward_layernorm.weight", "model.norm.weight"});
+  const std::vector<std::string> opt = names_of(stepped_model({.family = "opt", .bias = true}));
+  CHECK(opt.size() == 2 + 16 + 2);
+  CHECK(opt[1] == "model.decoder.embed_positions.weight");
+  CHECK(opt[2] == "model.decoder.layers.0.self_attn_layer_norm.weight");
+  CHECK(opt[10] == "model.decoder.layers.0.self_attn.out_proj.weight");
+  CHECK(opt.back() == "model.decoder.final_layer_norm.bias");
+}
+
+TEST_CASE("OPT's first position is the third row of its table") {
+  const Model model = stepped_model({.family = "opt", .positions = 8});
+  const auto embedding = make_layer(model, 0);
+  CHECK(embedding->parameters()[1].shape == std::vector<std::int64_t>{10, 16});
+  CHECK(rows_before_positions(*model.transformer, model.layers[0]) == 2);
 }
 
 TEST_CASE("files that are not a family's are refused with its name") {
@@ -100,7 +113,7 @@ TEST_CASE("files that are not a family's are refused with its name") {
 }
 
 TEST_CASE("layers with steps hold as many parameters as the model says") {
-  const std::string family = GENERATE("qwen3", "olmo2");
+  const std::string family = GENERATE("qwen3", "olmo2", "opt");
   for (const bool tied : {true, false}) {
     for (const bool bias : {true, false}) {
       const Model model = stepped_model({.family = family, .tied = tied, .bias = bias});
@@ -146,4 +159,7 @@ TEST_CASE("GPUs refuse norms of queries and keys before anything else") {
   const Prepared prepared = prepare({.devices = 2, .style = Style::qwen3});
   CHECK(message_of([&] { run(prepared, {.backend = BackendKind::cuda}); }) ==
         "run: tiny norms queries and keys, which GPUs do not compute yet; use --backend cpu");
+  const Prepared opt = prepare({.devices = 2, .style = Style::opt});
+  CHECK(message_of([&] { run(opt, {.backend = BackendKind::cuda}); }) ==
+        "run: tiny has relu as its activation, which GPUs do not compute yet; use --backend cpu");
 }

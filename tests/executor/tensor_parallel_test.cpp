@@ -159,15 +159,17 @@ Values gathered(const std::vector<Trained>& peers, std::size_t index, Tensor Par
   return whole;
 }
 
-enum class SplitStyle { gpt2, llama, qwen3 };
+enum class SplitStyle { gpt2, llama, qwen3, opt };
 
 Model model_of(SplitStyle style, bool tied, std::int64_t key_value_heads) {
-  if (style == SplitStyle::qwen3) {
-    return stepped_model({.blocks = 2,
+  if (style == SplitStyle::qwen3 || style == SplitStyle::opt) {
+    return stepped_model({.family = style == SplitStyle::opt ? "opt" : "qwen3",
+                          .blocks = 2,
                           .key_value_heads = static_cast<int>(key_value_heads),
                           .inner = 22,
                           .positions = 6,
-                          .tied = tied});
+                          .tied = tied,
+                          .bias = style == SplitStyle::opt});
   }
   Transformer shape{.hidden = 16,
                     .heads = 4,
@@ -189,7 +191,8 @@ Model model_of(SplitStyle style, bool tied, std::int64_t key_value_heads) {
 }  // namespace
 
 TEST_CASE("layers split over 2 and 4 peers train as whole ones do, to rounding", "[seconds]") {
-  const SplitStyle style = GENERATE(SplitStyle::gpt2, SplitStyle::llama, SplitStyle::qwen3);
+  const SplitStyle style =
+      GENERATE(SplitStyle::gpt2, SplitStyle::llama, SplitStyle::qwen3, SplitStyle::opt);
   const bool tied = GENERATE(false, true);
   const int ranks = GENERATE(2, 4);
   const Precision precision = GENERATE(Precision::float32, Precision::float64);
@@ -230,7 +233,8 @@ TEST_CASE("layers split over 2 and 4 peers train as whole ones do, to rounding",
 }
 
 TEST_CASE("peers hold parts of every matrix, and the whole of norms, positions and summed biases") {
-  const Model model = model_of(GENERATE(SplitStyle::gpt2, SplitStyle::qwen3), false, 4);
+  const Model model =
+      model_of(GENERATE(SplitStyle::gpt2, SplitStyle::qwen3, SplitStyle::opt), false, 4);
   std::int64_t parts = 0, whole = 0;
   for (int rank = 0; rank < 4; ++rank) {
     Place place(rank, 4);

@@ -20,12 +20,17 @@
 
 namespace stagecraft::tests {
 
-enum class Style { gpt2, llama, qwen3, olmo2, network };
+enum class Style { gpt2, llama, qwen3, olmo2, opt, network };
+
+inline std::string family_of(Style style) {
+  if (style == Style::opt) return "opt";
+  return style == Style::olmo2 ? "olmo2" : "qwen3";
+}
 
 inline Model tiny_model(Style style, bool tied, int heads = 2) {
   if (style == Style::network) return small_networks().front();
-  if (style == Style::qwen3 || style == Style::olmo2) {
-    return stepped_model({.family = style == Style::qwen3 ? "qwen3" : "olmo2",
+  if (style == Style::qwen3 || style == Style::olmo2 || style == Style::opt) {
+    return stepped_model({.family = family_of(style),
                           .hidden = 6 * heads,
                           .blocks = 6,
                           .heads = heads,

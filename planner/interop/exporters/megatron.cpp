@@ -418,6 +418,7 @@ std::string unsaid_of(const Model& model) {
   for (const Layer& layer : model.layers) {
     const auto form = trained_form(*model.transformer, layer);
     if (form && form->norms_behind) return "its norms stand behind attention and feed-forward";
+    if (form && form->relu) return "its activation is relu";
     if (form) return "its queries and keys are normed head by head (--qk-layernorm)";
   }
   return "";

@@ -212,7 +212,26 @@ Blueprint read_falcon(Keys& keys) {
   return blueprint;
 }
 
-/// Positions start at the second row of their table.
+namespace {
+
+/// OPT's blocks as the executor computes them: max(0, x) between the two products of the
+/// feed-forward, and biases in all products or in none.
+void set_opt_numbers(Blueprint& blueprint, bool bias) {
+  Transformer& numbers = blueprint.numbers;
+  numbers.activation =
+      Transformer::FeedForward::gelu;  // one matrix up; the steps say which function
+  numbers.attention_bias = numbers.output_bias = numbers.feed_forward_bias = bias;
+  for (Steps& block : blueprint.blocks) {
+    for (Step& step : block) {
+      if (step.name == "activation") step.name = "relu";
+    }
+  }
+  blueprint.is_trained = true;
+}
+
+}  // namespace
+
+/// Positions start at the third row of their table.
 Blueprint read_opt(Keys& keys) {
   keys.need({"hidden_size", "num_hidden_layers", "num_attention_heads", "ffn_dim", "vocab_size"});
   Sizes sizes = read_sizes(keys, {50272, 768, 0, 12, 12, 0, 0, 2048});
@@ -224,7 +243,7 @@ Blueprint read_opt(Keys& keys) {
   const bool without_last = keys.flag("_remove_final_layer_norm", false);
   const bool bias = keys.flag("enable_bias", true);
   const std::int64_t width = keys.count("word_embed_proj_dim", sizes.hidden);
-  keys.ignore({"activation_function"});
+  const std::string activation = keys.word("activation_function", "relu");
   blueprint.embedding.front().outputs = width;
   if (width != sizes.hidden)
     blueprint.embedding.push_back(product("embedding projection", sizes.hidden, width));
@@ -240,6 +259,8 @@ Blueprint read_opt(Keys& keys) {
                       .inner = sizes.inner,
                       .feed_forward_bias = bias,
                       .norm_weights = weights}));
+  if (activation == "relu" && first && !without_last && trains_norms && width == sizes.hidden)
+    set_opt_numbers(blueprint, bias);
   return blueprint;
 }
 

@@ -8,6 +8,7 @@
 
 #include "executor/layers/parts.hpp"
 #include "profiles/error.hpp"
+#include "profiles/trained_form.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/small_network.hpp"
 #include "tests/executor/stepped_models.hpp"
@@ -30,9 +31,11 @@ std::vector<Model> stepped_models() {
   other.tied = false;
   other.bias = true;
   std::vector<Model> models{stepped_model(shape), stepped_model(other)};
-  for (SteppedShape each : {shape, other}) {
-    each.family = "olmo2";
-    models.push_back(stepped_model(each));
+  for (const std::string family : {"olmo2", "opt"}) {
+    for (SteppedShape each : {shape, other}) {
+      each.family = family;
+      models.push_back(stepped_model(each));
+    }
   }
   return models;
 }
@@ -77,7 +80,7 @@ std::vector<Model> some_models() {
   auto models = small_networks();
   for (Model& stepped : stepped_models()) models.push_back(std::move(stepped));
   const auto all = small_models();
-  models.insert(models.end(), {all.front(), all[all.size() / 2 + 11], all[all.size() - 7]});
+  models.insert(models.end(), {all.front(), all[all.size() / 2 + 11], all[all.size() - 9]});
   return models;
 }
 
@@ -122,12 +125,20 @@ Flow flow_of(const Case& test_case) {
   return flow;
 }
 
+bool has_relu(const Model& model) {
+  return std::ranges::any_of(model.layers, [&](const Layer& layer) {
+    const auto form = trained_form(*model.transformer, layer);
+    return form && form->relu;
+  });
+}
+
 // One layer with weights, samples and an input, all from noise.
 class Bench {
  public:
   Bench(const Case& test_case, Precision precision, std::int64_t count = 2)
       : layer(make_layer(test_case.model, test_case.index)),
-        smooth(test_case.model.transformer.has_value()) {
+        smooth(test_case.model.transformer.has_value()),
+        relu(smooth && has_relu(test_case.model)) {
     const Flow flow = flow_of(test_case);
     for (const ParameterSpec& spec : layer->parameters()) {
       const auto seed = static_cast<unsigned>(100 + parameters.size());
@@ -177,7 +188,7 @@ class Bench {
   // Central differences of fourth order of the objective with respect to a tensor.
   Values differences(Tensor& tensor) {
     // ReLU and maximum have kinks, which a longer step would jump over.
-    const double step = smooth ? 2e-3 : 1e-5;
+    const double step = smooth && !relu ? 2e-3 : 1e-5;
     Values result;
     for (std::size_t i = 0; i < static_cast<std::size_t>(tensor.elements()); ++i) {
       const double start = value(tensor, i);
@@ -194,6 +205,7 @@ class Bench {
   std::unique_ptr<Backend> backend = make_cpu_backend();
   std::unique_ptr<TrainableLayer> layer;
   bool smooth;
+  bool relu;
   std::vector<Parameter> parameters;
   std::vector<std::int32_t> tokens, targets;
   Samples samples;

@@ -42,6 +42,7 @@ const std::vector<Setting>& settings() {
                                         {.devices = 2, .style = Style::llama, .tied = false},
                                         {.devices = 2, .style = Style::qwen3},
                                         {.devices = 2, .style = Style::olmo2, .tied = false},
+                                        {.devices = 2, .style = Style::opt},
                                         {.devices = 2, .style = Style::network}};
   return all;
 }

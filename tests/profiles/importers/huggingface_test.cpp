@@ -272,6 +272,30 @@ TEST_CASE("Qwen3 keeps its steps, and has all numbers that training needs") {
   CHECK(trained_form(transformer, model.layers[1])->query_key_norm == QueryKeyNorm::shared);
 }
 
+TEST_CASE("OPT is trained where its norms come first and its activation is relu") {
+  const auto reason = [](const std::string& rest) {
+    const Model model =
+        import_config(R"({"model_type": "opt", "hidden_size": 64, "num_hidden_layers": 2,
+                          "num_attention_heads": 4, "ffn_dim": 96, "vocab_size": 100,
+                          "max_position_embeddings": 32)" +
+                      rest + "}");
+    if (model.transformer->untrainable.empty()) {
+      const auto form = trained_form(*model.transformer, model.layers[1]);
+      CHECK((form && form->relu));
+      CHECK(rows_before_positions(*model.transformer, model.layers[0]) == 2);
+    }
+    return model.transformer->untrainable;
+  };
+  const std::string planned =
+      "its layers are those of \"opt\" models, which are planned and not computed here";
+  CHECK(reason(R"(, "word_embed_proj_dim": 64)").empty());
+  CHECK(reason(R"(, "word_embed_proj_dim": 64, "enable_bias": false)").empty());
+  CHECK(reason(R"(, "word_embed_proj_dim": 32)") == planned);
+  CHECK(reason(R"(, "do_layer_norm_before": false)") == planned);
+  CHECK(reason(R"(, "layer_norm_elementwise_affine": false)") == planned);
+  CHECK(reason(R"(, "activation_function": "gelu")") == planned);
+}
+
 TEST_CASE("OLMo 2 keeps its steps, and the default of its norms") {
   const Model model = import_config(llama_like("olmo2", shape(64, 2, 4, 2, 96, 100)));
   const Transformer& transformer = *model.transformer;

@@ -347,6 +347,14 @@ TEST_CASE("modules of transformers have the names of their architecture") {
   CHECK(first("qwen3") == std::vector<std::string>{"model.embed_tokens"});
   CHECK(hugging_face_modules(model, "opt").back() ==
         std::vector<std::string>{"model.decoder.final_layer_norm", "lm_head"});
+  // OPT's own names are those of a model whose steps are OPT's.
+  const Model opt = import_huggingface(R"({"model_type": "opt", "hidden_size": 64,
+                                           "num_hidden_layers": 1, "num_attention_heads": 4,
+                                           "ffn_dim": 96, "word_embed_proj_dim": 64,
+                                           "vocab_size": 100})",
+                                       "m.json")
+                        .model;
+  CHECK(hugging_face_modules(opt, "").at(1) == std::vector<std::string>{"model.decoder.layers.0"});
   CHECK_THAT(message_of([&] { first("rwkv"); }), ContainsSubstring("\"rwkv\" are not known here"));
 }
 
