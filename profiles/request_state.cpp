@@ -46,6 +46,13 @@ std::int64_t numbers_of_attention(const std::vector<Step>& steps, const Step& at
   return keys_kept(steps, attention, tokens) * numbers_of_key(steps, attention, peers);
 }
 
+std::int64_t numbers_of_attention(const Transformer& transformer, std::int64_t tokens, int peers) {
+  if (!transformer.causal) return 0;
+  if (transformer.latent)
+    return tokens * (transformer.latent->key_value_rank + transformer.latent->rotary_width);
+  return 2 * tokens * divided_up(transformer.key_value_heads, peers) * transformer.head_width;
+}
+
 }  // namespace
 
 std::int64_t numbers_of_request(const std::vector<Step>& steps, std::int64_t tokens, int peers) {
@@ -59,6 +66,14 @@ std::int64_t numbers_of_request(const std::vector<Step>& steps, std::int64_t tok
       numbers += divided_up(step.inputs, peers) * (step.outputs - 1);
   }
   return numbers;
+}
+
+std::int64_t numbers_of_request(const Model& model, int layer, std::int64_t tokens, int peers) {
+  const Layer& of = model.layers[static_cast<std::size_t>(layer)];
+  if (!of.steps.empty()) return numbers_of_request(of.steps, tokens, peers);
+  const bool attends =
+      of.kind == LayerKind::transformer || of.kind == LayerKind::expert_transformer;
+  return attends && model.transformer ? numbers_of_attention(*model.transformer, tokens, peers) : 0;
 }
 
 }  // namespace stagecraft

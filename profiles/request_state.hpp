@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "profiles/model.hpp"
 #include "profiles/steps.hpp"
 
 namespace stagecraft {
@@ -21,5 +22,9 @@ namespace stagecraft {
 /// - a recurrence's states, and the tokens that its convolution looks back at: however long the
 ///   request is, the same.
 std::int64_t numbers_of_request(const std::vector<Step>& steps, std::int64_t tokens, int peers);
+
+/// The same of any layer of the model (its index): of one without steps as the model's transformer
+/// says; nothing of layers that look at no other tokens.
+std::int64_t numbers_of_request(const Model& model, int layer, std::int64_t tokens, int peers);
 
 }  // namespace stagecraft

@@ -1,6 +1,7 @@
 #include "planner/analysis/frameworks.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "planner/interop/exporters.hpp"
 #include "planner/problem/incumbents.hpp"
@@ -64,9 +65,10 @@ void add_reasons_of_row(const Target& target, const Plan& plan, std::vector<std:
 bool ask_the_same(const Problem& a, const Problem& b) {
   return has_equal_stages(a) == has_equal_stages(b) && a.schedules == b.schedules &&
          a.recompute_everywhere == b.recompute_everywhere && a.parallelism == b.parallelism &&
-         a.other_parallelism == b.other_parallelism && a.kernels == b.kernels &&
-         a.optimizer.sharding == b.optimizer.sharding && a.other_sharding == b.other_sharding &&
-         a.target->keeps_ends == b.target->keeps_ends && a.target->refuses == b.target->refuses;
+         a.other_parallelism == b.other_parallelism && a.tensor_parallel == b.tensor_parallel &&
+         a.kernels == b.kernels && a.optimizer.sharding == b.optimizer.sharding &&
+         a.other_sharding == b.other_sharding && a.target->keeps_ends == b.target->keeps_ends &&
+         a.target->refuses == b.target->refuses;
 }
 
 /// The plans with the kernels of another question about the same.
@@ -131,10 +133,10 @@ std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const
                                                    const std::stop_token& stop, int threads) {
   std::vector<FrameworkAnswer> answers;
   std::vector<std::pair<Problem, std::vector<Candidate>>> asked;
-  const bool serves = problem.schedules.front().name == "inference";
+  std::map<Framework, std::vector<Candidate>> known_with;
   for (const Target* target : newest_targets()) {
     // An answer without backwards is no step, and what only trains answers no requests.
-    if (serves ? !has_schedule(*target, "inference") : !target->trains) continue;
+    if (serves(problem) ? !has_schedule(*target, "inference") : !target->trains) continue;
     FrameworkAnswer& answer = answers.emplace_back();
     answer.target = target;
     try {
@@ -149,8 +151,9 @@ std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const
         plans = search_exact(own, control).plans;
         asked.emplace_back(own, plans);
       }
-      for (Candidate& plan : with_kernels(problem, own.kernels, known))
-        plans.push_back(std::move(plan));
+      const auto [found, is_first] = known_with.try_emplace(own.kernels);
+      if (is_first) found->second = with_kernels(problem, own.kernels, known);
+      plans.insert(plans.end(), found->second.begin(), found->second.end());
       judge(answer, problem, plans);
     } catch (const Error& error) {
       answer.reason = error.message();

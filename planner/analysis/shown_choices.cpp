@@ -66,8 +66,7 @@ Candidate by_pipedream(const Problem& problem) {
 std::vector<Candidate> shown_choices(const Problem& problem, const std::stop_token& stop) {
   std::vector<Candidate> choices = usual_choices(problem, stop);
   // On few devices these are among them, as far as there are any.
-  const bool has_schedules = problem.schedules.front().name != "inference";
-  if (device_count(problem.cluster) <= most_devices_walked || !has_schedules) return choices;
+  if (device_count(problem.cluster) <= most_devices_walked || serves(problem)) return choices;
   if (!has(choices, alone) && !stop.stop_requested()) {
     if (auto choice = on_one_device(problem, stop)) choices.push_back(*std::move(choice));
   }

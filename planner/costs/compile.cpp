@@ -129,27 +129,6 @@ std::vector<StageTie> stage_ties(const Compilation& compilation) {
   return ties;
 }
 
-/// What a layer keeps of a request of so many tokens on one of `tensor` devices (`past` below), of
-/// models that a Transformer's numbers describe: as `numbers_of_request` says of steps.
-std::int64_t numbers_of_request(const Transformer& transformer, std::int64_t tokens, int tensor) {
-  if (!transformer.causal) return 0;
-  if (transformer.latent)
-    return tokens * (transformer.latent->key_value_rank + transformer.latent->rotary_width);
-  const std::int64_t heads = (transformer.key_value_heads + tensor - 1) / tensor;
-  return 2 * tokens * heads * transformer.head_width;
-}
-
-Bytes kept_of_request(const Model& model, int index, std::int64_t tokens, int tensor,
-                      Precision precision) {
-  const Layer& layer = model.layers[static_cast<std::size_t>(index)];
-  if (!layer.steps.empty())
-    return numbers_of_request(layer.steps, tokens, tensor) * element_bytes(precision);
-  const bool attends =
-      layer.kind == LayerKind::transformer || layer.kind == LayerKind::expert_transformer;
-  if (!model.transformer || !attends) return 0;
-  return numbers_of_request(*model.transformer, tokens, tensor) * element_bytes(precision);
-}
-
 /// Without a backward nothing of a layer stays but keys and values of each request (`past`, which a
 /// program that does not train keeps throughout), and one layer after the other has what it needs
 /// while it computes: the hungriest layer's counts, and not their sum.
@@ -167,7 +146,7 @@ void serve(const Compilation& compilation, int stage, int replica, ChunkMemory& 
     const LayerCost& cost = table.layer(layer);
     most = std::max(most, cost.saved + cost.workspace);
     cache += compilation.rows_of(stage, replica) *
-             kept_of_request(model, layer, tokens, tensor, plan.precision);
+             numbers_of_request(model, layer, tokens, tensor) * element_bytes(plan.precision);
   }
   memory.forward_alone = most;
   memory.past = cache;

@@ -6,6 +6,10 @@
 
 namespace stagecraft {
 
+bool serves(const Problem& problem) {
+  return !problem.schedules.empty() && problem.schedules.front().name == "inference";
+}
+
 std::vector<Parallelism> parallelism_choices(const Problem& problem) {
   std::vector<Parallelism> choices{problem.parallelism};
   choices.insert(choices.end(), problem.other_parallelism.begin(), problem.other_parallelism.end());

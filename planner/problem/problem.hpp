@@ -56,6 +56,9 @@ inline bool numbers_ranks(const Problem& problem) {
   return problem.target != nullptr && problem.target->equal_stages;
 }
 
+/// Whether plans answer requests, without a backward; else they train.
+bool serves(const Problem& problem);
+
 /// Whether every stage has as many replicas and peers as any other, on the next devices.
 inline bool has_equal_stages(const Problem& problem) {
   return numbers_ranks(problem) || problem.pinned.any();

@@ -20,35 +20,41 @@ Question question_of(const Problem& problem) {
   return question;
 }
 
-Problem problem_of(const Question& question, const Plan& plan, const Profile& profile,
-                   const Cluster& cluster) {
-  if (question.memory.size() != cluster.kinds.size()) {
-    fail("the plan's question speaks of ", question.memory.size(), " kinds of device, ",
-         plan.cluster, " has ", cluster.kinds.size(), "; make the plan again");
-  }
-  Problem problem{question};
+Problem problem_about(const Plan& plan, const Profile& profile, const Cluster& cluster) {
+  Problem problem;
   problem.model_name = plan.model;
   problem.cluster_name = plan.cluster;
   problem.profile_hash = plan.profile;
   problem.profile = profile;
   problem.order = plan.order;
   problem.cluster = cluster;
-  for (std::size_t kind = 0; kind < cluster.kinds.size(); ++kind) {
-    problem.cluster.kinds[kind].memory_unlimited = !question.memory[kind];
-    problem.cluster.kinds[kind].reserve = 0;
-    if (question.memory[kind]) problem.cluster.kinds[kind].memory = *question.memory[kind];
-  }
   problem.precision = plan.precision;
   problem.kernels = plan.kernels;
   problem.global_batch = plan.batch.global;
   problem.sequence = plan.batch.sequence;
   problem.optimizer = plan.optimizer;
+  problem.parallelism = plan.parallelism;
+  return problem;
+}
+
+Problem problem_of(const Question& question, const Plan& plan, const Profile& profile,
+                   const Cluster& cluster) {
+  if (question.memory.size() != cluster.kinds.size()) {
+    fail("the plan's question speaks of ", question.memory.size(), " kinds of device, ",
+         plan.cluster, " has ", cluster.kinds.size(), "; make the plan again");
+  }
+  Problem problem = problem_about(plan, profile, cluster);
+  static_cast<Constraints&>(problem) = question;
+  for (std::size_t kind = 0; kind < cluster.kinds.size(); ++kind) {
+    problem.cluster.kinds[kind].memory_unlimited = !question.memory[kind];
+    problem.cluster.kinds[kind].reserve = 0;
+    if (question.memory[kind]) problem.cluster.kinds[kind].memory = *question.memory[kind];
+  }
   if (!question.sharding.empty()) {
     problem.optimizer.sharding = question.sharding.front();
     problem.other_sharding.assign(question.sharding.begin() + 1, question.sharding.end());
   }
-  problem.parallelism =
-      question.parallelism.empty() ? plan.parallelism : question.parallelism.front();
+  if (!question.parallelism.empty()) problem.parallelism = question.parallelism.front();
   problem.parallelism.sequence = question.sequence_parallel;
   for (std::size_t i = 1; i < question.parallelism.size(); ++i) {
     problem.other_parallelism.push_back(question.parallelism[i]);

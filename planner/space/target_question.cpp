@@ -109,7 +109,7 @@ void set_degrees(Problem& problem, const Target& target, const SaidOfPlans& said
 /// are no peers.
 void set_peers_of_experts(Problem& problem, const Target& target, const SaidOfPlans& said) {
   const auto& transformer = problem.profile.model.transformer;
-  if (!target.splits_tokens_of_experts || problem.parallelism.sequence || !transformer ||
+  if (!target.experts_want_sequence_parallel || problem.parallelism.sequence || !transformer ||
       !transformer->experts)
     return;
   const auto dropped =
@@ -182,9 +182,9 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
   set_recompute(problem, target);
   set_degrees(problem, target, said);
   set_peers_of_experts(problem, target, said);
-  const bool trains = problem.schedules.empty() || problem.schedules.front().name != "inference";
-  if (!said.sharding && trains) set_sharding(problem, target);
-  if (!said.sharding && !trains) problem = with_sharding(std::move(problem), Sharding::none);
+  if (!said.sharding && !serves(problem)) set_sharding(problem, target);
+  if (!said.sharding && serves(problem))
+    problem = with_sharding(std::move(problem), Sharding::none);
   require_states(problem, target);
   if (!target.trains) problem.straight = true;
   problem.target = &target;

@@ -38,7 +38,7 @@ inline Target over_megatron_core(std::string_view name, std::string_view version
           .recompute = megatron_recompute,
           .keeps_ends = true,
           .only_transformers = true,
-          .splits_tokens_of_experts = true,
+          .experts_want_sequence_parallel = true,
           .gradient_buckets = true,
           .sharding = any_sharding,
           .precision = precisions_with_fp8,

@@ -45,9 +45,8 @@ struct Target {
   bool only_transformers = false;
   bool trains = true;  ///< else it serves
   bool context_parallel = true, expert_parallel = true, sequence_parallel = true;
-  bool splits_tokens_of_experts = false;  ///< experts beside tensor parallelism want sequence
-                                          ///< parallelism, too
-  bool gradient_buckets = false;          ///< sums of gradients beside the last backward
+  bool experts_want_sequence_parallel = false;  ///< beside tensor parallelism
+  bool gradient_buckets = false;                ///< sums of gradients beside the last backward
   bool empty_stages = false;
   std::span<const Sharding> sharding = {};         ///< over replicas
   std::span<const Precision> precision = {};       ///< of products

@@ -58,12 +58,22 @@ std::string word_of_shell(const std::string& word) {
   return quoted + "'";
 }
 
-/// The flags that were given of those that `import` has, too.
+/// Flags that `import` has, too: of what a plan says itself, and a script may leave open.
+const std::vector<const char*> flags_of_plans{
+    "--model",   "--cluster",   "--batch",    "--microbatch",      "--sequence", "--precision",
+    "--kernels", "--optimizer", "--sharding", "--gradient-bucket", "--schedule", "--replicas"};
+
+/// They, and what a script's variables are.
+std::vector<const char*> flags_of_scripts() {
+  std::vector<const char*> flags = flags_of_plans;
+  flags.push_back("--set");
+  return flags;
+}
+
+/// Those that were given.
 std::string given_flags(const CLI::App& app) {
   std::string text;
-  for (const char* flag :
-       {"--model", "--cluster", "--batch", "--microbatch", "--sequence", "--precision", "--kernels",
-        "--optimizer", "--sharding", "--gradient-bucket", "--schedule", "--replicas", "--set"}) {
+  for (const char* flag : flags_of_scripts()) {
     for (const std::string& value : app.get_option(flag)->results())
       text += concat(" ", flag, " ", word_of_shell(value));
   }
@@ -130,11 +140,7 @@ Advised read_input(Console& console, const CLI::App& app, const AdviseArguments&
   }
   refuse_given(app, {"--set"},
                "is for variables of a launch script; stagecraft simulate PLAN --set asks what if");
-  refuse_given(
-      app,
-      {"--model", "--cluster", "--batch", "--microbatch", "--sequence", "--precision", "--kernels",
-       "--optimizer", "--sharding", "--gradient-bucket", "--schedule", "--replicas"},
-      "goes with a launch script; a plan says it itself");
+  refuse_given(app, flags_of_plans, "goes with a launch script; a plan says it itself");
   LoadedPlan loaded = load_plan_text(content, arguments.input);
   console.input(loaded.path, loaded.hash);
   const Target* target = target_of(loaded.plan);
@@ -277,11 +283,7 @@ void declare_options(CLI::App& app, AdviseArguments& arguments) {
       ->type_name("D");
   declare_memory(app, arguments.memory, "Plan");
   declare_plan_flags(app, arguments.script);
-  for (const char* flag :
-       {"--model", "--cluster", "--batch", "--microbatch", "--sequence", "--precision", "--kernels",
-        "--optimizer", "--sharding", "--gradient-bucket", "--schedule", "--replicas", "--set"}) {
-    app.get_option(flag)->group("With a launch script");
-  }
+  for (const char* flag : flags_of_scripts()) app.get_option(flag)->group("With a launch script");
   app.get_option("--model")->description("Model of the script");
   app.get_option("--cluster")->description("Cluster of the script");
 }

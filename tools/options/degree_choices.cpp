@@ -27,8 +27,8 @@ std::vector<int> context_choices(const PlanningOptions& options, const Problem& 
   constexpr std::int64_t least_tokens = 2048;
   const std::vector<Level>& levels = problem.cluster.levels;
   std::vector<int> degrees{1};
-  const bool serves = problem.schedules.front().name == "inference";
-  if (serves || !may_share_layers(problem) || levels.empty() || problem.sequence < least_shared)
+  if (serves(problem) || !may_share_layers(problem) || levels.empty() ||
+      problem.sequence < least_shared)
     return degrees;
   for (int degree = 2; degree <= levels.back().count; degree *= 2) {
     if (problem.sequence % degree != 0 || problem.sequence / degree < least_tokens) break;

@@ -382,7 +382,7 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   problem.schedules = read_schedules(options.schedule, problem);
   set_recompute(problem, options.recompute);
   // Nothing is kept for a backward that never comes.
-  const bool trains = problem.schedules.front().name != "inference";
+  const bool trains = !serves(problem);
   if (!trains) set_recompute(problem, "none");
   if (!trains && options.sharding == "auto") problem.optimizer.sharding = Sharding::none;
   if (trains && options.sharding == "auto" && may_share_layers(problem))

@@ -282,10 +282,9 @@ std::string context_not_tried(const Problem& problem) {
   int most = 1;
   for (const Parallelism& choice : parallelism_choices(problem))
     most = std::max(most, choice.context);
-  const bool trains = problem.schedules.empty() || problem.schedules.front().name != "inference";
   const bool has_room = most <= available_devices(problem) / 2 && problem.sequence > 0 &&
                         problem.sequence % (2 * std::int64_t{most}) == 0;
-  if (!trains || !has_room || !estimates_kernels(problem.profile)) return "";
+  if (serves(problem) || !has_room || !estimates_kernels(problem.profile)) return "";
   return most == 1 ? "; context parallelism was not tried"
                    : fmt::format("; context-parallel degrees above {} were not tried", most);
 }

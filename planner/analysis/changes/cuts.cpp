@@ -5,6 +5,7 @@
 #include "planner/analysis/stage_recomputation.hpp"
 #include "planner/layouts/layouts.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "planner/problem/question.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/space/space.hpp"
 #include "planner/timing/fast_clock.hpp"
@@ -19,20 +20,8 @@ namespace {
 /// What the planner would be asked for just this shape.
 Problem problem_for(const LoadedPlan& loaded, const Shape& shape) {
   const Plan& plan = loaded.plan;
-  Problem problem;
-  problem.model_name = plan.model;
-  problem.cluster_name = plan.cluster;
-  problem.profile_hash = plan.profile;
-  problem.profile = loaded.profile;
-  problem.order = plan.order;
-  problem.cluster = loaded.cluster;
-  problem.precision = plan.precision;
-  problem.kernels = plan.kernels;
-  problem.global_batch = plan.batch.global;
+  Problem problem = problem_about(plan, loaded.profile, loaded.cluster);
   problem.microbatches = {plan.batch.microbatch};
-  problem.sequence = plan.batch.sequence;
-  problem.optimizer = plan.optimizer;
-  problem.parallelism = plan.parallelism;
   ScheduleChoice choice = plan.schedule;
   choice.warm_up.clear();
   problem.schedules = {choice};
