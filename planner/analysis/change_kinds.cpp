@@ -68,7 +68,7 @@ const std::vector<ChangeKind>& change_kinds() {
       {"layers", "layers=balanced", "of each stage: balanced, even, or 9-10-10-9"},
       {"order", "order=tp-cp-pp-dp", "of devices, innermost first: tp-cp-dp-pp or tp-cp-pp-dp"},
       {"precision", "precision=fp8", "as of `stagecraft plan`"},
-      {"kernels", "kernels=torch", "whose kernels estimated layers have: megatron or torch"},
+      {"kernels", "kernels=torch", "of layers whose costs are estimated: megatron or torch"},
       {"linkN", "link0=50%", "bandwidth of a level of the cluster, outermost 0: a rate or a part"},
       {"linkN.latency", "link0.latency=5us", "its latency"},
       {"linkN.collective", "link0.collective=40GB/s", "its bandwidth in collectives"},

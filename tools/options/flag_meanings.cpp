@@ -73,6 +73,7 @@ const std::vector<FlagMeaning>& meanings() {
       {{"--bf16", "--fp16", "--fp8", "--fp8-format", "--dtype", "--precision"},
        {"--precision"},
        "precision"},
+      {{"--transformer-impl", "--kernels"}, {"--kernels"}, "kernels"},
       {{"--recompute-granularity", "--recompute-method", "--recompute-activations",
         "--activation-checkpointing", "--activation-checkpoint", "--gradient-checkpointing",
         "--checkpoint-activations", "--recompute"},

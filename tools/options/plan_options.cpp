@@ -96,7 +96,7 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
                  concat(unless, "precision fp32, bf16, fp16, fp8, fp8+attention or fp64"))
       ->type_name("P");
   app.add_option("--kernels", flags.kernels,
-                 concat(unless, "whose kernels estimated layers have, megatron or torch"))
+                 concat(unless, "kernels of layers whose costs are estimated, megatron or torch"))
       ->type_name("NAME");
   app.add_option("--optimizer", flags.optimizer, concat(unless, "optimizer adamw or sgd"))
       ->type_name("NAME");

@@ -473,8 +473,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "the profile or the device)")
       ->type_name("P");
   app.add_option("--kernels", options.kernels,
-                 "Whose kernels estimated layers have: megatron (Transformer Engine's) or torch "
-                 "(PyTorch's) (those of --for NAME, else megatron)")
+                 "Kernels of layers whose costs are estimated: megatron or torch (those of --for "
+                 "NAME, else megatron)")
       ->type_name("NAME");
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");

@@ -66,8 +66,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     sequence: Tokens per sample, 32k for 32768 (the model's)
     precision: Precision: fp32, bf16, fp16, fp8 (products only), fp8+attention or fp64 (that of the profile or the
         device)
-    kernels: Whose kernels estimated layers have: megatron (Transformer Engine's) or torch (PyTorch's) (those of
-        --for …
+    kernels: Kernels of layers whose costs are estimated: megatron or torch (those of --for NAME, else megatron)
     optimizer: Optimizer: adamw or sgd (adamw)
     sharding: Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of gradients, too; zero3 (or
         fsdp), …
@@ -487,7 +486,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
     microbatch: With a plan, if the file leaves it open: samples per microbatch, over all replicas
     sequence: With a plan, if the file leaves it open: tokens per sample, 32k for 32768
     precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8, fp8+attention or fp64
-    kernels: With a plan, if the file leaves it open: whose kernels estimated layers have, megatron or torch
+    kernels: With a plan, if the file leaves it open: kernels of layers whose costs are estimated, megatron or torch
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -884,7 +883,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
     microbatch: With a plan, if the file leaves it open: samples per microbatch, over all replicas
     sequence: With a plan, if the file leaves it open: tokens per sample, 32k for 32768
     precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8, fp8+attention or fp64
-    kernels: With a plan, if the file leaves it open: whose kernels estimated layers have, megatron or torch
+    kernels: With a plan, if the file leaves it open: kernels of layers whose costs are estimated, megatron or torch
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
