@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "profiles/importers/families/blocks.hpp"
+#include "profiles/block_steps.hpp"
 #include "profiles/model.hpp"
 
 namespace stagecraft {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "profiles/importers/families/blocks.hpp"
+#include "profiles/block_steps.hpp"
 #include "profiles/importers/families/keys.hpp"
 #include "profiles/model.hpp"
 

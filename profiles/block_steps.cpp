@@ -1,4 +1,4 @@
-#include "profiles/importers/families/blocks.hpp"
+#include "profiles/block_steps.hpp"
 
 namespace stagecraft {
 
