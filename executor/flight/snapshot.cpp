@@ -21,19 +21,49 @@ using flight::Number;
 using flight::Prefix;
 using flight::State;
 
-std::optional<int> if_any(std::int64_t number) {
-  return number < 0 ? std::optional<int>() : static_cast<int>(number);
-}
+/// Numbers of a state, each within what a rank can have written there: of a file to which something
+/// happened they may be anything.
+class Numbers {
+ public:
+  explicit Numbers(std::string file) : file_(std::move(file)) {}
 
-Instruction instruction_of(const Number& op, const Number& stage, const Number& microbatch) {
-  return {static_cast<Op>(get(op)), static_cast<int>(get(stage)),
-          static_cast<int>(get(microbatch))};
-}
+  std::int64_t within(const Number& number, std::string_view name, std::int64_t least,
+                      std::int64_t most) const {
+    const std::int64_t value = get(number);
+    if (value < least || value > most) {
+      fail(file_, ": the flight record is damaged: expected ", name, " from ", least, " to ", most,
+           ", found ", value);
+    }
+    return value;
+  }
+  /// -1 says that there is none.
+  int small(const Number& number, std::string_view name) const {
+    return static_cast<int>(within(number, name, -1, INT32_MAX - 1));
+  }
+  std::optional<int> if_any(const Number& number, std::string_view name) const {
+    const int value = small(number, name);
+    return value < 0 ? std::optional<int>() : value;
+  }
+  std::int64_t count(const Number& number, std::string_view name) const {
+    return within(number, name, 0, most_counted);
+  }
+  /// Differences of two are durations.
+  Moment moment(const Number& number, std::string_view name) const {
+    return Moment{count(number, name)};
+  }
+  Instruction instruction(const Number& op, const Number& stage, const Number& microbatch) const {
+    return {static_cast<Op>(within(op, "an operation", 0, static_cast<std::int64_t>(Op::update))),
+            small(stage, "a stage"), small(microbatch, "a microbatch")};
+  }
+  Doing doing(const Number& number) const {
+    const auto last = static_cast<std::int64_t>(doings.size()) - 1;
+    return static_cast<Doing>(within(number, "what is done", 0, last));
+  }
 
-Doing doing_of(const Number& number) {
-  const auto last = static_cast<std::int64_t>(doings.size()) - 1;
-  return static_cast<Doing>(std::clamp<std::int64_t>(get(number), 0, last));
-}
+ private:
+  static constexpr std::int64_t most_counted = INT64_MAX / 2;
+  std::string file_;
+};
 
 /// Bounds first: nothing behind them is trusted before.
 Prefix checked_prefix(std::string_view bytes, const std::filesystem::path& file) {
@@ -85,52 +115,53 @@ Sizes read_header(std::string_view header, const std::filesystem::path& file,
 
 /// What belongs together, as it was at one moment; of a rank that was killed while it wrote, as it
 /// left it.
-void read_activity(const State& state, FlightSnapshot& snapshot) {
+void read_activity(const State& state, const Numbers& numbers, FlightSnapshot& snapshot) {
   constexpr int patience = 100;
   for (int attempt = 0; attempt < patience; ++attempt) {
     const std::int64_t sequence = get(state.sequence);
-    snapshot.doing = doing_of(state.doing);
-    snapshot.phase = doing_of(state.phase);
-    snapshot.since = Moment{get(state.since)};
-    snapshot.peer = if_any(get(state.peer));
-    snapshot.place = static_cast<int>(get(state.place));
-    snapshot.step = if_any(get(state.step));
-    snapshot.work = if_any(get(state.work));
+    snapshot.doing = numbers.doing(state.doing);
+    snapshot.phase = numbers.doing(state.phase);
+    snapshot.since = numbers.moment(state.since, "a moment");
+    snapshot.peer = numbers.if_any(state.peer, "a rank");
+    snapshot.place = numbers.small(state.place, "a channel or group");
+    snapshot.step = numbers.if_any(state.step, "a step");
+    snapshot.work = numbers.if_any(state.work, "an instruction's place");
     snapshot.instruction = {};
     if (snapshot.work) {
-      snapshot.instruction = instruction_of(state.op, state.stage, state.microbatch);
+      snapshot.instruction = numbers.instruction(state.op, state.stage, state.microbatch);
     }
-    snapshot.work_since = Moment{get(state.work_since)};
+    snapshot.work_since = numbers.moment(state.work_since, "a moment");
     if (sequence % 2 == 0 && get(state.sequence) == sequence) return;
   }
 }
 
-void read_recent(const State& state, FlightSnapshot& snapshot) {
-  const std::int64_t begun = get(state.begun);
+void read_recent(const State& state, const Numbers& numbers, FlightSnapshot& snapshot) {
+  const std::int64_t begun = numbers.count(state.begun, "a number of instructions");
   const auto kept = static_cast<std::int64_t>(flight::recent_kept);
   for (std::int64_t i = std::max<std::int64_t>(0, begun - kept); i < begun; ++i) {
     const flight::Begun& entry = state.recent[static_cast<std::size_t>(i % kept)];
-    snapshot.recent.push_back({static_cast<int>(get(entry.step)),
-                               instruction_of(entry.op, entry.stage, entry.microbatch),
-                               Moment{get(entry.at)}});
+    snapshot.recent.push_back({numbers.small(entry.step, "a step"),
+                               numbers.instruction(entry.op, entry.stage, entry.microbatch),
+                               numbers.moment(entry.at, "a moment")});
   }
 }
 
-void read_failure(const State& state, FlightSnapshot& snapshot) {
-  const std::int64_t words =
-      std::clamp<std::int64_t>(get(state.words), 0, static_cast<std::int64_t>(flight::most_words));
+void read_failure(const State& state, const Numbers& numbers, FlightSnapshot& snapshot) {
+  const std::int64_t words = numbers.within(state.words, "a sentence's length", 0,
+                                            static_cast<std::int64_t>(flight::most_words));
   if (words == 0) return;
-  const std::int64_t cause = get(state.cause);
-  snapshot.cause = cause >= 0 && cause <= static_cast<std::int64_t>(Cause::stalled)
-                       ? static_cast<Cause>(cause)
-                       : Cause::error;
-  snapshot.failed_at = Moment{get(state.failed_at)};
+  snapshot.cause = static_cast<Cause>(
+      numbers.within(state.cause, "a cause", 0, static_cast<std::int64_t>(Cause::stalled)));
+  snapshot.failed_at = numbers.moment(state.failed_at, "a moment");
   snapshot.failure.assign(state.sentence.data(), static_cast<std::size_t>(words));
 }
 
-std::vector<std::int64_t> read_counters(const Number*& next, std::size_t count) {
+std::vector<std::int64_t> read_counters(const Number*& next, std::size_t count,
+                                        const Numbers& numbers) {
   std::vector<std::int64_t> counters;
-  for (std::size_t i = 0; i < count; ++i) counters.push_back(get(*next++));
+  for (std::size_t i = 0; i < count; ++i) {
+    counters.push_back(numbers.count(*next++, "a number of messages"));
+  }
   return counters;
 }
 
@@ -152,7 +183,8 @@ FlightSnapshot glance_at(const FlightRecord& record) {
   Prefix prefix{};
   std::memcpy(&prefix, record.bytes().data(), sizeof prefix);
   FlightSnapshot snapshot;
-  read_activity(*reinterpret_cast<const State*>(record.bytes().data() + prefix.state_at), snapshot);
+  read_activity(*reinterpret_cast<const State*>(record.bytes().data() + prefix.state_at),
+                Numbers("this process"), snapshot);
   return snapshot;
 }
 
@@ -167,14 +199,15 @@ FlightSnapshot read_flight_record(std::string_view bytes, const std::filesystem:
   // As another thread, or process, goes on writing it.
   const auto& state = *reinterpret_cast<const State*>(bytes.data() + prefix.state_at);
   const auto* next = reinterpret_cast<const Number*>(bytes.data() + counters_at);
-  read_activity(state, snapshot);
-  read_recent(state, snapshot);
-  read_failure(state, snapshot);
-  snapshot.heartbeat = Moment{get(state.heartbeat)};
-  snapshot.control_calls = get(state.control_calls);
-  snapshot.sent = read_counters(next, sizes.channels);
-  snapshot.taken = read_counters(next, sizes.channels);
-  snapshot.met = read_counters(next, sizes.groups);
+  const Numbers numbers(file.string());
+  read_activity(state, numbers, snapshot);
+  read_recent(state, numbers, snapshot);
+  read_failure(state, numbers, snapshot);
+  snapshot.heartbeat = numbers.moment(state.heartbeat, "a moment");
+  snapshot.control_calls = numbers.count(state.control_calls, "a number of calls");
+  snapshot.sent = read_counters(next, sizes.channels, numbers);
+  snapshot.taken = read_counters(next, sizes.channels, numbers);
+  snapshot.met = read_counters(next, sizes.groups, numbers);
   return snapshot;
 }
 

@@ -1,8 +1,10 @@
 #include "executor/flight/record.hpp"
 
+#include <cstring>
 #include <fstream>
 #include <random>
 
+#include "executor/flight/layout.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
@@ -100,12 +102,45 @@ TEST_CASE("no damage to a record does more than an error of input") {
     try {
       const FlightSnapshot record = read_flight_record(folder.path() / "damaged.flight");
       CHECK(record.recent.size() <= 16);
+      const std::vector<Sight> sights{see(record, now())};
+      CHECK_FALSE(diagnose(sights).sentence.empty());
     } catch (const Error& error) {
       ++refused;
       CHECK(error.kind() == ErrorKind::input);
     }
   }
   CHECK(refused > 20);
+}
+
+TEST_CASE("a record with a number that no rank writes is damaged, wherever the number is") {
+  const Folder folder("numbers");
+  Flights flights(two_stages(), folder.path());
+  flights.begin(0, "F0.0");
+  flights[0].fail(Cause::error, "the cable is cut");
+  const std::string whole = read_file(folder.path() / "rank-0.flight");
+  flight::Prefix prefix{};
+  std::memcpy(&prefix, whole.data(), sizeof prefix);
+  const std::int64_t number = 1'000'000'000'000'000'000;
+  // Those of the state that were written, but the first, which counts changes.
+  flight::State state{};
+  std::memcpy(static_cast<void*>(&state), whole.data() + prefix.state_at, sizeof state);
+  const auto* first = reinterpret_cast<const char*>(&state);
+  int refused = 0;
+  for (const flight::Number* damaged :
+       {&state.doing, &state.peer, &state.place, &state.work, &state.op, &state.stage,
+        &state.microbatch, &state.step, &state.phase, &state.recent[0].step, &state.recent[0].op,
+        &state.recent[0].stage, &state.recent[0].microbatch, &state.cause, &state.words}) {
+    std::string bytes = whole;
+    const auto at = static_cast<std::size_t>(reinterpret_cast<const char*>(damaged) - first);
+    std::memcpy(bytes.data() + prefix.state_at + at, &number, sizeof number);
+    write(folder.path() / "damaged.flight", bytes);
+    INFO("byte " << at);
+    CHECK_THROWS_WITH(read_flight_record(folder.path() / "damaged.flight"),
+                      ContainsSubstring("damaged.flight: the flight record is damaged: expected") &&
+                          ContainsSubstring(", found 1000000000000000000"));
+    ++refused;
+  }
+  CHECK(refused == 15);
 }
 
 TEST_CASE("a folder that cannot be written is one sentence") {
