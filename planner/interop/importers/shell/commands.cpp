@@ -16,6 +16,8 @@ using Answer = Truth::Answer;
 
 /// Of commands, assignments and turns of loops together.
 constexpr int most_steps = 200'000;
+/// Of texts that commands make and look at, in bytes.
+constexpr std::size_t most_work = 200'000'000;
 /// Of scripts, functions, substitutions and `eval` in each other.
 constexpr int deepest_calls = 300;
 
@@ -31,9 +33,31 @@ std::string first_line(std::string text) {
 }
 
 void Interpreter::step(const Place& place) {
+  work(0, place);
   if (++steps_ <= most_steps) return;
   fail_at(place, concat("the script does not end within ", most_steps,
                         " commands; write what its loops make, or leave them away"));
+}
+
+void Interpreter::work(std::size_t bytes, const Place& place) {
+  work_ = std::min(work_ + bytes, 2 * most_work);
+  if (work_ <= most_work) return;
+  fail_at(place, concat("the script's commands work on more than ", most_work,
+                        " bytes of texts; write what its loops make, or leave them away"));
+}
+
+State Interpreter::copy_of(const State& state, const Place& place) {
+  constexpr std::size_t of_an_element = 30;
+  std::size_t bytes = 0;
+  const auto count = [&](const Text& text) { bytes += of_an_element + text.weight(); };
+  for (const auto& [name, variable] : state.variables) {
+    bytes += of_an_element;
+    for (const auto& [index, text] : variable.elements) count(text);
+    for (const auto& [key, text] : variable.keyed) count(text);
+  }
+  for (const Text& argument : state.arguments) count(argument);
+  work(bytes + of_an_element * state.functions.size(), place);
+  return state;
 }
 
 void Interpreter::deepen(const Place& place) {
@@ -57,7 +81,7 @@ Outcome Interpreter::run(const Command& command, State& state) {
       return outcome;
     }
     case Command::Kind::subshell: {
-      State inside = state;
+      State inside = copy_of(state, command.place);
       Outcome outcome = run(*command.commands[0], inside);
       if (outcome.flow == Flow::leave) outcome.flow = Flow::next;
       return outcome;
@@ -124,7 +148,7 @@ Outcome Interpreter::run_pipeline(const Command& command, State& state) {
     Capture next{.text = {}, .is_unknown = link.is_unknown, .input = link.text};
     Capture* const into = &next;
     capture_ = into;
-    State inside = state;
+    State inside = copy_of(state, command.place);
     try {
       outcome = run(*command.commands[i], inside);
     } catch (...) {

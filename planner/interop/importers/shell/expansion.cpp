@@ -66,6 +66,8 @@ std::vector<Piece> Interpreter::expand(const Word& word, State& state) {
         break;
     }
   }
+  constexpr std::size_t of_a_piece = 10;
+  for (const Piece& piece : pieces) work(of_a_piece + piece.text.weight(), word.place);
   return pieces;
 }
 
@@ -149,10 +151,13 @@ std::vector<Word> Interpreter::braces(const Word& word) const {
 std::vector<Text> Interpreter::fields(const std::vector<Word>& words, State& state) {
   std::vector<Text> result;
   for (const Word& unexpanded : words) {
+    const std::size_t before = result.size();
     for (const Word& word : braces(unexpanded)) {
       for (Text& field : split(expand(word, state))) result.push_back(std::move(field));
       if (result.size() > 100'000) fail_at(word.place, "a command of more than 100000 words");
     }
+    constexpr std::size_t of_a_field = 200;
+    work(of_a_field * (result.size() - before), unexpanded.place);
   }
   return result;
 }
@@ -409,6 +414,8 @@ Text Interpreter::substring(const Part& part, const Text& text, State& state) {
 Number Interpreter::number_of(const Text& expression, const Place& place, State& state) {
   if (++expression_depth_ > 100)
     fail_at(place, "variables of an arithmetic expression refer to each other");
+  constexpr std::size_t of_a_character = 10;
+  work(of_a_character * expression.size(), place);
   const NumberVariables variables{
       .read =
           [&](const std::string& name) {
@@ -455,7 +462,7 @@ Text Interpreter::substituted(const Part& part, State& state) {
   Capture capture{.text = Text("", place), .is_unknown = false, .input = {}};
   Capture* const outer = capture_;
   capture_ = &capture;
-  State inside = state;
+  State inside = copy_of(state, place);
   try {
     run(*part.body, inside);
   } catch (...) {

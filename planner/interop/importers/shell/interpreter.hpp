@@ -203,6 +203,10 @@ class Interpreter {
 
   void step(const Place& place);
   void deepen(const Place& place);
+  /// Of bytes that are made or looked at; like steps, there may be only so many.
+  void work(std::size_t bytes, const Place& place);
+  /// For commands whose changes are theirs alone.
+  State copy_of(const State& state, const Place& place);
   void note_assumed(const Truth& asked);
   [[noreturn]] void fail_at(const Place& place, const std::string& message) const;
   State child_state(const State& state) const;
@@ -231,6 +235,7 @@ class Interpreter {
   int depth_ = 0;             ///< of commands in each other
   int expression_depth_ = 0;  ///< of variables in arithmetic, and of parentheses in conditions
   int steps_ = 0;
+  std::size_t work_ = 0;
   int next_unknown_ = 0;
 };
 

@@ -34,7 +34,7 @@ Outcome Interpreter::run_external(const std::vector<Text>& words, const Command&
                                   State& state) {
   if (capture_ != nullptr) capture_->is_unknown = true;
   redirect(command, words[0].characters(), words, state);
-  State inside = state;
+  State inside = copy_of(state, command.place);
   for (const Assignment& assignment : command.assignments) {
     assign(assignment, inside);
     inside.variables[assignment.name].is_exported = true;

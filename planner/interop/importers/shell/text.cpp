@@ -11,13 +11,13 @@ namespace {
 /// What a script's variables and lines may grow to, in bytes.
 constexpr std::size_t longest_text = 1 << 20;
 
-Place behind(const Place& place, std::string_view characters) {
-  Place end = place;
-  for (const char c : characters) {
-    end.column = c == '\n' ? 1 : end.column + 1;
-    end.line += c == '\n' ? 1 : 0;
-  }
-  return end;
+/// Of characters within a line, the last of which may end it.
+Place behind(Place place, std::string_view characters) {
+  if (characters.empty()) return place;
+  const bool ends = characters.back() == '\n';
+  place.line += ends ? 1 : 0;
+  place.column = ends ? 1 : place.column + static_cast<int>(characters.size());
+  return place;
 }
 
 }  // namespace

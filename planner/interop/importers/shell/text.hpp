@@ -40,6 +40,8 @@ class Text {
   const std::string& characters() const { return characters_; }
   bool empty() const { return characters_.empty(); }
   std::size_t size() const { return characters_.size(); }
+  /// What it takes to copy it, in bytes.
+  std::size_t weight() const { return characters_.size() + sizeof(Origin) * origins_.size(); }
   char operator[](std::size_t at) const { return characters_[at]; }
   /// Of the character at `at`; of an empty text, where it was written.
   Place place(std::size_t at = 0) const;

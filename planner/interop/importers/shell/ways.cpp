@@ -131,12 +131,12 @@ Outcome Interpreter::either(const std::function<Outcome(State&)>& one,
                             const std::string& source, const Place& place, State& state) {
   if (asked.answer != Answer::unknown && !asked.is_assumed) {
     const bool yes = asked.answer == Answer::yes;
-    State before = state;
+    State before = copy_of(state, place);
     Outcome outcome = yes ? one(state) : other(state);
     const bool complains = outcome.flow == Flow::leave && outcome.status.answer == Answer::no;
     if (!complains) return outcome;
     // It asks for what somebody is to fill in first.
-    State otherwise = before;
+    State otherwise = copy_of(before, place);
     Outcome second = yes ? other(otherwise) : one(otherwise);
     if (second.flow == Flow::leave) return outcome;
     state = std::move(otherwise);
@@ -146,7 +146,7 @@ Outcome Interpreter::either(const std::function<Outcome(State&)>& one,
     return second;
   }
   if (asked.answer != Answer::unknown) {
-    State as_assumed = state;
+    State as_assumed = copy_of(state, place);
     const Outcome outcome = asked.answer == Answer::yes ? one(as_assumed) : other(as_assumed);
     note_assumed(asked);
     if (outcome.flow != Flow::leave) {
@@ -154,12 +154,12 @@ Outcome Interpreter::either(const std::function<Outcome(State&)>& one,
       return outcome;
     }
     // Without the variable the script would end here, so it is meant to be set.
-    State otherwise = state;
+    State otherwise = copy_of(state, place);
     const Outcome second = asked.answer == Answer::yes ? other(otherwise) : one(otherwise);
     state = second.flow == Flow::leave ? std::move(as_assumed) : std::move(otherwise);
     return second;
   }
-  State second = state;
+  State second = copy_of(state, place);
   const Outcome first_outcome = one(state);
   const Outcome second_outcome = other(second);
   return merge(first_outcome, state, second_outcome, second, asked, source, place);

@@ -3,6 +3,8 @@
 
 #include "planner/interop/importers/shell/reader.hpp"
 
+#include <ctime>
+
 #include "profiles/text.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
@@ -26,6 +28,12 @@ shell::Reading read(const std::string& script, const Variables& variables = {},
     return found == files.end() ? std::nullopt : std::optional(found->second);
   };
   return shell::read_script(script, "run.sh", settings);
+}
+
+std::string repeated(std::string_view text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
 }
 
 /// The words of the commands `train`, a bar between words and a slash between commands; holes as
@@ -217,4 +225,38 @@ TEST_CASE("what is no script, or does not end, is refused with its place") {
                read(". ./a.sh", {}, {{"./a.sh", ". ./a.sh"}});
              }),
              ContainsSubstring("does the script call itself"));
+}
+
+TEST_CASE("a line of a hundred thousand words takes a moment, and its end has its column") {
+  std::string line = "train";
+  for (int i = 1; i < 100'000; ++i) line += " a";
+  const std::clock_t start = std::clock();
+  const shell::Reading reading = read(line);
+  CHECK(std::clock() - start < 5 * CLOCKS_PER_SEC);  // 0.1 s; 12 s where each word counts from 0
+  REQUIRE(reading.commands.size() == 1);
+  REQUIRE(reading.commands[0].words.size() == 100'000);
+  CHECK(reading.commands[0].words.back().place().line == 1);
+  CHECK(reading.commands[0].words.back().place().column == 5 + 2 * 99'999);
+}
+
+TEST_CASE("few commands that work on long texts again and again are told so", "[seconds]") {
+  const std::string end = "work on more than 200000000 bytes of texts; write what its loops make";
+  const std::string turns = "for ((i = 0; i < 10000; i++)); do ";
+  const std::string length = "A=" + std::string(900'000, 'x') + "\n";
+  const std::string blanks = "A='" + repeated("x ", 40'000) + "'\n";
+  const std::string sum = "A=" + repeated("1+", 300'000) + "1\n";
+  for (const std::string& script :
+       {length + turns + "B=$A; done", length + turns + "echo $A; done",
+        length + turns + "case $A in b) ;; esac; done", length + turns + "[ \"$A\" = b ]; done",
+        length + turns + "(B=1); done", length + turns + "B=$(echo 1); done",
+        blanks + turns + "B=($A); done", blanks + turns + "set -- $A; done",
+        "f() { :; }\n" + blanks + turns + "f $A; done", sum + turns + "B=$((A)); done",
+        "A=; " + turns + "A=\"$A --flag $i\"; done"}) {
+    INFO(script.substr(0, 20) << " … " << script.substr(script.size() - 40));
+    CHECK_THAT(complaint(script), ContainsSubstring(end));
+  }
+  std::string ways;
+  for (int i = 0; i < 5000; ++i) ways += "V" + std::to_string(i) + "=1\n";
+  CHECK_THAT(complaint(ways + repeated("if [ $U = 1 ]; then A=1; fi\n", 5000)),
+             ContainsSubstring(end));
 }
