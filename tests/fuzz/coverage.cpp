@@ -30,7 +30,7 @@ const Reader& chosen_reader() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Reader& reader = chosen_reader();
   static const std::filesystem::path scratch =
-      std::filesystem::temp_directory_path() /
+      stagecraft::tests::folder_for_scratch() /
       ("stagecraft-fuzz-" + std::to_string(getpid()) +
        (reader.name == "safetensors" ? ".safetensors" : ""));
   const std::string bytes(reinterpret_cast<const char*>(data), size);

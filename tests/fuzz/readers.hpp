@@ -24,6 +24,10 @@ const Reader& reader_named(const std::string& name);
 /// Of inputs that are right, a folder for each reader.
 std::filesystem::path inputs_folder();
 
+/// Where files for readers are put: in memory if there is such a place, since a disk takes longer
+/// than most readers.
+std::filesystem::path folder_for_scratch();
+
 /// Reads once, as a command would. Returns whether the input was accepted. Throws whatever is a
 /// fault: an Error that calls itself a bug, or any exception that is no Error (but bad_alloc).
 bool read_by(const Reader& reader, const std::string& bytes, const std::filesystem::path& scratch);

@@ -12,6 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -23,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/fuzz/mutations.hpp"
@@ -68,7 +72,7 @@ namespace fs = std::filesystem;
 class Scratch {
  public:
   Scratch() {
-    std::string name = (fs::temp_directory_path() / "stagecraft-fuzz-XXXXXX").string();
+    std::string name = (folder_for_scratch() / "stagecraft-fuzz-XXXXXX").string();
     folder_ = mkdtemp(name.data());
   }
   ~Scratch() {
@@ -125,8 +129,20 @@ long largest_memory_in_kib() {
   return usage.ru_maxrss;
 }
 
-/// Of this process's own time: on a busy machine others have some, too.
-constexpr int longest_seconds = 30;
+/// Of this process's own time: on a busy machine others have some, too. More than the first is a
+/// fault, and the process ends after the second.
+#ifndef STAGECRAFT_WATCHED
+constexpr double longest_seconds = 1;
+#else
+constexpr double longest_seconds = 20;
+#endif
+constexpr int seconds_until_end = 30;
+
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 void limit_time(int seconds) {
   itimerval limit{};
@@ -140,28 +156,37 @@ void write_bytes(const fs::path& file, const std::string& bytes) {
   std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-/// Whether it was accepted; a fault fails the test, with the input in a file.
-bool attempt(const Reader& reader, const std::string& bytes, const fs::path& scratch) {
+/// What came of one input.
+struct Attempt {
+  bool accepted = false;
+  double seconds = 0;
+};
+
+/// A fault fails the test, with the input in a file.
+Attempt attempt(const Reader& reader, const std::string& bytes, const fs::path& scratch) {
   current.reader = &reader;
   current.bytes = bytes;
   if (reader.reads_file) write_bytes(scratch, bytes);
   const long before = largest_memory_in_kib();
-  limit_time(longest_seconds);
-  bool accepted = false;
+  limit_time(seconds_until_end);
+  Attempt attempt;
+  const double start = processor_seconds();
   std::string fault;
   try {
-    accepted = read_by(reader, bytes, scratch);
+    attempt.accepted = read_by(reader, bytes, scratch);
   } catch (const std::exception& error) {
     fault = error.what();
   }
   limit_time(0);
+  attempt.seconds = processor_seconds() - start;
+  if (attempt.seconds > longest_seconds) fault += concat(" (it takes ", attempt.seconds, " s)");
   if (largest_memory_in_kib() - before > most_memory_in_kib) fault += " (it takes over 1 GiB)";
   if (!fault.empty()) {
     write_bytes("fuzz-failure-" + reader.name, bytes);
     FAIL_CHECK(reader.name << ": " << fault << "; the input is now in fuzz-failure-"
                            << reader.name);
   }
-  return accepted;
+  return attempt;
 }
 
 long from_environment(const char* name, long otherwise) {
@@ -179,12 +204,19 @@ void read_mutations(long runs) {
     REQUIRE_FALSE(inputs.empty());
     std::mt19937_64 random(static_cast<std::uint64_t>(from_environment("STAGECRAFT_FUZZ_SEED", 1)));
     long accepted = 0;
+    double longest = 0;
+    const double start = processor_seconds();
     for (long i = 0; i < runs; ++i) {
-      accepted += attempt(reader, mutated(inputs, random), scratch.file(reader));
+      const Attempt one = attempt(reader, mutated(inputs, random), scratch.file(reader));
+      accepted += one.accepted;
+      longest = std::max(longest, one.seconds);
     }
-    if (runs > 10000) {
-      std::cout << reader.name << ": " << runs << " inputs, " << accepted << " accepted"
-                << std::endl;
+    if (runs > 1000) {
+      std::cout
+          << fmt::format(
+                 "{}: {} inputs, {} accepted, {:.1f} s of processor, {:.0f} ms at most for one",
+                 reader.name, runs, accepted, processor_seconds() - start, 1000 * longest)
+          << std::endl;
     }
   }
 }
