@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "profiles/error.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -31,6 +33,13 @@ std::string in_words(double seconds) {
   if (whole < 60) return fmt::format("{}s", whole);
   if (whole < 3600) return fmt::format("{}min {:02}s", whole / 60, whole % 60);
   return fmt::format("{}h {:02}min", whole / 3600, whole % 3600 / 60);
+}
+
+/// Nobody may be there to see it: standard error may be closed, or a file on a disk that is full,
+/// which is no reason to end. (fmt::print throws then.)
+void say(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
 }
 
 }  // namespace
@@ -77,7 +86,7 @@ Progress::~Progress() {
 
 void Progress::clear() {
   const std::lock_guard lock(mutex_);
-  if (drawn_) fmt::print(stderr, "{}", clear_line);
+  if (drawn_) say(clear_line);
   drawn_ = false;
 }
 
@@ -112,25 +121,21 @@ void Progress::show(Clock::time_point now) {
   if (!draws_) {
     next_ = now + between_lines;
     const std::string done = done_ < 0 ? "" : fmt::format(": {:.0f} %", 100 * part);
-    fmt::print(stderr, "{}{}{}{} ({})\n", what_, done, detail_.empty() ? "" : ", ", detail_,
-               times(now));
-    std::fflush(stderr);
+    say(concat(what_, done, detail_.empty() ? "" : ", ", detail_, " (", times(now), ")\n"));
     return;
   }
   next_ = now + between_drawings;
   drawn_ = true;
   if (done_ < 0) {
-    fmt::print(stderr, "{}{} {}", clear_line, what_, times(now));
-    std::fflush(stderr);
+    say(concat(clear_line, what_, " ", times(now)));
     return;
   }
   const int full = static_cast<int>(part * bar_width);
   std::string bar;
   for (int i = 0; i < bar_width; ++i)
     bar += i < full ? (unicode_ ? "█" : "#") : (unicode_ ? "░" : ".");
-  fmt::print(stderr, "{}{} {} {:3.0f} %  {}  {}", clear_line, what_, bar, 100 * part, detail_,
-             times(now));
-  std::fflush(stderr);
+  say(fmt::format("{}{} {} {:3.0f} %  {}  {}", clear_line, what_, bar, 100 * part, detail_,
+                  times(now)));
 }
 
 }  // namespace stagecraft
