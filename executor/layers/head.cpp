@@ -51,7 +51,7 @@ class Head : public TrainableLayer {
                  const Tensor& input, Saved& saved) const override {
     Normed normed = norm(backend, norm_, parameters, input);
     if (rows_at_once_ > 0) {
-      return forward_in_pieces(backend, parameters, samples, std::move(normed), saved);
+      return forward_in_pieces(backend, parameters, samples, normed, saved);
     }
     Tensor logits = backend.allocate_rows(
         {samples.count, samples.sequence, share_.second - share_.first}, input.precision);
@@ -140,7 +140,7 @@ class Head : public TrainableLayer {
   }
 
   Tensor forward_in_pieces(Backend& backend, std::span<const Parameter> parameters,
-                           const Samples& samples, Normed normed, Saved& saved) const {
+                           const Samples& samples, const Normed& normed, Saved& saved) const {
     const Tensor& table = parameters[table_].weight;
     Tensor dnormed = backend.allocate(normed.y.shape, normed.y.precision);
     const Tensor rows = as_rows(normed.y), gradients = as_rows(dnormed);

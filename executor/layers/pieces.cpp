@@ -35,8 +35,8 @@ Tensor with_past(Backend& backend, const AttentionShape& shape, const Tensor& ow
                  const SequencePieces* pieces) {
   if (shape.past == 0) return own;
   const auto last = static_cast<std::int64_t>(piece_of(shape));
-  const Tensor all = backend.allocate(
-      {shape.samples, shape.past + shape.sequence, own.shape.back()}, own.precision);
+  Tensor all = backend.allocate({shape.samples, shape.past + shape.sequence, own.shape.back()},
+                                own.precision);
   for (std::int64_t piece = 0; piece <= last; ++piece) {
     const Tensor& from = piece < last ? pieces->kept[static_cast<std::size_t>(piece)] : own;
     for (std::int64_t sample = 0; sample < shape.samples; ++sample) {

@@ -236,7 +236,7 @@ int fitting_ranks(const LayerCost& cost, std::size_t copies, int ranks) {
 }  // namespace
 
 double quantile(std::vector<double> values, double part) {
-  const auto at = static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size() - 1) + 0.5);
+  const auto at = std::lround(part * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + at, values.end());
   return values[static_cast<std::size_t>(at)];
 }

@@ -32,7 +32,7 @@ bool FiniteChecks::ask(int step, int work, const char* what, const TrainedChunk*
                        const Tensor& tensor, Late<double> number) {
   const Late<bool> is_finite = tensor.empty() ? Late<bool>(true) : backend_.is_finite(tensor);
   if (is_finite.is_there() && number.is_there()) return !is_finite || !std::isfinite(number.get());
-  questions_.push_back({is_finite, number, work, step, what, chunk});
+  questions_.push_back({is_finite, std::move(number), work, step, what, chunk});
   return false;
 }
 

@@ -242,9 +242,9 @@ void set_parameters(RunResult& result, std::map<std::string, Tensor> parameters)
         {name, {"\0", 1}, {tensor.data<char>(), static_cast<std::size_t>(tensor.bytes())}});
   }
   result.parameters_hash = content_hash(content);
-  for (auto& [name, tensor] : parameters) {
-    result.parameter_names.push_back(name);
-    result.parameters.push_back(std::move(tensor));
+  for (auto& parameter : parameters) {
+    result.parameter_names.push_back(parameter.first);
+    result.parameters.push_back(std::move(parameter.second));
   }
 }
 

@@ -13,8 +13,8 @@
 #include <cstdint>
 
 // Compiled for three generations of processors, chosen when the program starts. The thread
-// sanitizer's runtime is not there yet when that choice is made.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+// sanitizer's runtime is not there yet when that choice is made; Clang makes none for templates.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #define STAGECRAFT_VECTORISED \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

@@ -187,7 +187,7 @@ void Channel::wait_for_delivery(long messages) {
   state_->world->wait(lock, [&] { return state_->delivered >= messages; });
 }
 
-void Channel::post(Tensor memory) {
+void Channel::post(const Tensor& memory) {
   state_->give(memory);
 }
 

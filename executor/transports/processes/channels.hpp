@@ -40,7 +40,7 @@ class Channel {
 
   void send(Tensor tensor, Moment available_at, MessageLabel label);
   void wait_for_delivery(long messages);
-  void post(Tensor memory);
+  void post(const Tensor& memory);
   Arrival receive(Backend& backend);
 
   /// When nothing is under way any more, on the progress thread.

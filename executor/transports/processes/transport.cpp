@@ -28,6 +28,8 @@ class ProcessTransport final : public Transport {
                    std::shared_ptr<const Messenger> control, Session& session, Progress& progress,
                    std::shared_ptr<World> world);
   ~ProcessTransport() override;
+  ProcessTransport(const ProcessTransport&) = delete;
+  ProcessTransport& operator=(const ProcessTransport&) = delete;
 
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
@@ -43,7 +45,7 @@ class ProcessTransport final : public Transport {
   }
   void post(int channel, Backend& backend, Tensor memory) override {
     backend.finish();
-    at(channel).post(std::move(memory));
+    at(channel).post(memory);
   }
   Arrival receive(int channel, Backend& backend) override { return at(channel).receive(backend); }
 

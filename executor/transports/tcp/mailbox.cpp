@@ -11,7 +11,7 @@ std::byte* Mailbox::Letter::open() {
 }
 
 std::shared_ptr<Mailbox::Letter> Mailbox::announce(int from, const Frame& frame) {
-  const auto letter = std::make_shared<Letter>(Letter{.from = from, .frame = frame});
+  auto letter = std::make_shared<Letter>(Letter{.from = from, .frame = frame});
   const Key key{frame.space, frame.tag};
   std::deque<Awaited>& waiting = awaited_[key];
   const auto first = std::ranges::find_if(waiting, [&](const Awaited& one) {
@@ -39,7 +39,7 @@ std::shared_ptr<Mailbox::Letter> Mailbox::receive(long number, int space, int pe
         {.number = number, .peer = peer, .data = static_cast<std::byte*>(data), .bytes = bytes});
     return nullptr;
   }
-  const std::shared_ptr<Letter> letter = *first;
+  std::shared_ptr<Letter> letter = *first;
   letters.erase(first);
   letter->receive = number;
   letter->to = static_cast<std::byte*>(data);

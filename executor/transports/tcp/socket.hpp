@@ -21,6 +21,8 @@ class Socket {
     std::swap(descriptor_, other.descriptor_);
     return *this;
   }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
   ~Socket();
 
   bool is_open() const { return descriptor_ >= 0; }
