@@ -177,11 +177,54 @@ LayerWork work_of_operations(const Transformer& transformer, const Layer& of,
   return work;
 }
 
-/// Of layers with steps that the executor computes, all to the byte.
+/// Norms behind attention and feed-forward as well as before them: what these norms are of, with
+/// its statistics, and both gradients. Attention and feed-forward of one input: no sum between
+/// them.
+void add_memory_of_places(LayerWork& work, const Transformer& transformer, const TrainedForm& form,
+                          const Tokens& counts, Bytes element) {
+  const Bytes row = transformer.hidden * element;
+  if (form.norms_before && form.norms_behind) {
+    const Bytes statistics = 2 * norm_statistics(transformer) * statistic;
+    work.saved += counts.spread * (2 * row + statistics);
+    work.saved_for_weight += counts.spread * (4 * row + statistics);
+  }
+  if (transformer.arithmetic.parallel_residual) {
+    work.saved -= counts.spread * row;
+    work.saved_for_weight -= 2 * counts.spread * row;
+  }
+}
+
+/// Instead of the feed-forward's: rows of each token's experts, probabilities, and the choice; in
+/// between the backward passes gradients, too. The room that products take has rows gathered for an
+/// expert, at most all.
+void replace_memory_of_feed_forward(LayerWork& work, const Transformer& transformer,
+                                    const Share& share, std::int64_t tokens, Bytes element) {
+  const Experts& experts = *transformer.experts;
+  const std::int64_t rows = tokens * experts.active;
+  const Bytes choice = tokens * (experts.count + experts.active) * element;
+  const Bytes dense = tokens * (share.up + share.inner) * element;
+  work.saved += 3 * rows * experts.feed_forward * element + choice - dense;
+  work.saved_for_weight +=
+      3 * rows * experts.feed_forward * element + choice + tokens * experts.count * element - dense;
+  work.workspace = tokens *
+                   (2 * experts.active * experts.feed_forward + 3 * share.hidden +
+                    experts.feed_forward + experts.active) *
+                   element;
+}
+
+/// Blocks that the executor computes on CPUs only; in 16 bits they are another framework's.
+bool is_elsewhere(const Transformer& transformer, const TrainedForm& form, Precision precision) {
+  const bool on_cpus = precision == Precision::float32 || precision == Precision::float64;
+  const bool around = form.norms_before && form.norms_behind;
+  return !on_cpus && (form.experts || around || transformer.arithmetic != Arithmetic{});
+}
+
+/// Of layers that the executor computes, all to the byte.
 void set_memory_of_trained(LayerWork& work, const Transformer& transformer, const Layer& layer,
                            const CostSetting& setting) {
   const auto form = trained_form(transformer, layer);
-  if (!form && !has_plain_steps(transformer, layer)) return;
+  if (is_block(layer) ? !form.has_value() : !has_plain_steps(transformer, layer)) return;
+  if (form && is_elsewhere(transformer, *form, setting.precision)) return;
   const Share share = share_of(transformer, setting.tensor_parallel);
   const Bytes element = element_bytes(setting.precision);
   const Tokens tokens = tokens_of(setting);
@@ -191,6 +234,8 @@ void set_memory_of_trained(LayerWork& work, const Transformer& transformer, cons
   add_block_memory(work, transformer, share, tokens, element);
   // Nothing but its result is needed of max(0, x).
   if (form->relu) work.saved -= tokens.all * share.up * element;
+  add_memory_of_places(work, transformer, *form, tokens, element);
+  if (form->experts) replace_memory_of_feed_forward(work, transformer, share, tokens.all, element);
   add_memory_of_head_norms(work, share, *form, transformer.head_width, tokens.all, element);
 }
 
@@ -218,7 +263,8 @@ LayerWork transformer_work(const Transformer& transformer, const Layer& layer,
   }
   if (is_special(transformer, layer)) {
     LayerWork work = work_of_operations(transformer, layer, setting);
-    if (!layer.steps.empty()) set_memory_of_trained(work, transformer, layer, setting);
+    if (!layer.steps.empty() || kind == LayerKind::expert_transformer)
+      set_memory_of_trained(work, transformer, layer, setting);
     return work;
   }
   const Share share = share_of(transformer, setting.tensor_parallel);

@@ -67,7 +67,28 @@ struct Experts {
   /// One number per expert balances the router (DeepSeek-V3): a buffer that a rule moves and no
   /// gradient, so no parameter.
   bool score_bias = false;
+  /// A token's shares of the experts that it passes are their probabilities divided by their sum,
+  /// not the probabilities themselves.
+  bool shares_add_up = true;
   bool operator==(const Experts&) const = default;
+};
+
+/// What changes a transformer's results, but neither its parameters nor its costs.
+struct Arithmetic {
+  enum class Activation {
+    usual,       ///< GELU in its tanh form; of a gate, SiLU
+    exact_gelu,  ///< by the error function (GPT-NeoX)
+    tanh_gelu,   ///< of a gate, too (Gemma)
+  };
+  Activation activation = Activation::usual;
+  bool parallel_residual = false;  ///< attention and feed-forward are both of the block's input
+  std::int64_t rotary_width = 0;   ///< of a head's numbers, the first ones, are turned; 0: all
+  double window_rotary_base = 0;   ///< where attention sees a window only; 0: `rotary_base`
+  double rotary_factor = 1;        ///< positions are divided by it, but for windows
+  bool norms_from_one = false;     ///< RMSNorms multiply by 1 + weight (Gemma)
+  double embedding_scale = 1;      ///< of words' rows
+  double score_width = 0;          ///< scores are divided by its root; 0: the head width
+  bool operator==(const Arithmetic&) const = default;
 };
 
 /// Multi-head latent attention (DeepSeek-V2, 2024): queries, keys and values are projected up from
@@ -136,6 +157,7 @@ struct Transformer {
   /// Hidden states of a token side by side, which blocks hand on (hyper-connections, Zhu et al.
   /// 2024; alternating updates, Baykal et al. 2023).
   std::int64_t streams = 1;
+  Arithmetic arithmetic;
   /// What else changes its results, but no cost, so that it can be planned and not trained: "its
   /// activation is relu". Empty if nothing does.
   std::string untrainable;
@@ -178,6 +200,11 @@ struct Layer {
   std::vector<Step> steps;
   bool operator==(const Layer&) const = default;
 };
+
+/// Whether it is a transformer's block, with experts or without.
+inline bool is_block(const Layer& layer) {
+  return layer.kind == LayerKind::transformer || layer.kind == LayerKind::expert_transformer;
+}
 
 /// Layer `to` reads the output of layer `from`; from < to.
 struct Edge {

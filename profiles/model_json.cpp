@@ -36,6 +36,8 @@
 //     "rotary_scaling": {"factor": 8, "low_frequency": 1, "high_frequency": 4,
 //                        "positions": 8192},
 //     "streams": 4,
+//     "arithmetic": {"activation": "exact_gelu", "parallel_residual": true, "rotary_width": 16,
+//                    …},              // members as in model.hpp, those at their default left out
 //     "embedding_norm": true,
 //     "untrainable": "its activation is relu"
 //   }
@@ -60,6 +62,7 @@ using Value = nlohmann::ordered_json;
 using Norm = Transformer::Norm;
 using FeedForward = Transformer::FeedForward;
 using Position = Transformer::Position;
+using Activation = Arithmetic::Activation;
 
 constexpr int most_layers = 10'000'000;
 /// Of an image; its elements are counted in 64 bits.
@@ -79,6 +82,10 @@ std::vector<std::string> words<FeedForward>() {
 template <>
 std::vector<std::string> words<Position>() {
   return {"learned", "rotary", "none"};
+}
+template <>
+std::vector<std::string> words<Activation>() {
+  return {"usual", "exact_gelu", "tanh_gelu"};
 }
 
 template <class Enumeration>
@@ -108,14 +115,15 @@ auto read_at(const Json& json, Read read) {
 }
 
 Experts read_experts(const Json& json) {
-  json.allow_only(
-      {"count", "active", "feed_forward", "shared_feed_forward", "dense_blocks", "score_bias"});
+  json.allow_only({"count", "active", "feed_forward", "shared_feed_forward", "dense_blocks",
+                   "score_bias", "shares_add_up"});
   return {.count = json["count"].integer(1),
           .active = json["active"].integer(1),
           .feed_forward = json["feed_forward"].integer(1),
           .shared_feed_forward = json["shared_feed_forward"].integer(0),
           .dense_blocks = json["dense_blocks"].integer(0),
-          .score_bias = json["score_bias"].boolean()};
+          .score_bias = json["score_bias"].boolean(),
+          .shares_add_up = !json.contains("shares_add_up") || json["shares_add_up"].boolean()};
 }
 
 LatentAttention read_latent(const Json& json) {
@@ -140,6 +148,26 @@ double positive(const Json& json) {
   const double number = json.number();
   if (!(number > 0)) json.fail("expected a number above 0");
   return number;
+}
+
+/// Members that are absent are as usual.
+Arithmetic read_arithmetic(const Json& json) {
+  json.allow_only({"activation", "parallel_residual", "rotary_width", "window_rotary_base",
+                   "rotary_factor", "norms_from_one", "embedding_scale", "score_width"});
+  Arithmetic arithmetic;
+  if (json.contains("activation"))
+    arithmetic.activation = read_word<Activation>(json["activation"]);
+  if (json.contains("parallel_residual"))
+    arithmetic.parallel_residual = json["parallel_residual"].boolean();
+  if (json.contains("rotary_width")) arithmetic.rotary_width = json["rotary_width"].integer(1);
+  if (json.contains("window_rotary_base"))
+    arithmetic.window_rotary_base = positive(json["window_rotary_base"]);
+  if (json.contains("rotary_factor")) arithmetic.rotary_factor = positive(json["rotary_factor"]);
+  if (json.contains("norms_from_one")) arithmetic.norms_from_one = json["norms_from_one"].boolean();
+  if (json.contains("embedding_scale"))
+    arithmetic.embedding_scale = positive(json["embedding_scale"]);
+  if (json.contains("score_width")) arithmetic.score_width = positive(json["score_width"]);
+  return arithmetic;
 }
 
 RotaryScaling read_rotary_scaling(const Json& json) {
@@ -175,6 +203,7 @@ Transformer read_transformer(const Json& json) {
                    "patches",
                    "rotary_scaling",
                    "streams",
+                   "arithmetic",
                    "embedding_norm",
                    "untrainable"});
   Transformer transformer;
@@ -205,9 +234,25 @@ Transformer read_transformer(const Json& json) {
     transformer.rotary_scaling = read_rotary_scaling(json["rotary_scaling"]);
   if (json.contains("embedding_norm"))
     transformer.embedding_norm = json["embedding_norm"].boolean();
+  if (json.contains("arithmetic")) transformer.arithmetic = read_arithmetic(json["arithmetic"]);
   if (json.contains("streams")) transformer.streams = json["streams"].integer(1);
   if (json.contains("untrainable")) transformer.untrainable = json["untrainable"].string();
   return transformer;
+}
+
+/// Only what is not as usual.
+Value write_arithmetic(const Arithmetic& arithmetic) {
+  Value json = Value::object();
+  if (arithmetic.activation != Activation::usual)
+    json["activation"] = write_word(arithmetic.activation);
+  if (arithmetic.parallel_residual) json["parallel_residual"] = true;
+  if (arithmetic.rotary_width > 0) json["rotary_width"] = arithmetic.rotary_width;
+  if (arithmetic.window_rotary_base > 0) json["window_rotary_base"] = arithmetic.window_rotary_base;
+  if (arithmetic.rotary_factor != 1) json["rotary_factor"] = arithmetic.rotary_factor;
+  if (arithmetic.norms_from_one) json["norms_from_one"] = true;
+  if (arithmetic.embedding_scale != 1) json["embedding_scale"] = arithmetic.embedding_scale;
+  if (arithmetic.score_width > 0) json["score_width"] = arithmetic.score_width;
+  return json;
 }
 
 /// Members that only some transformers have.
@@ -219,6 +264,7 @@ void write_special(Value& json, const Transformer& transformer) {
                        {"shared_feed_forward", experts->shared_feed_forward},
                        {"dense_blocks", experts->dense_blocks},
                        {"score_bias", experts->score_bias}};
+    if (!experts->shares_add_up) json["experts"]["shares_add_up"] = false;
   }
   if (const auto& latent = transformer.latent) {
     json["latent"] = {{"query_rank", latent->query_rank},
@@ -264,6 +310,8 @@ Value write_transformer(const Transformer& transformer) {
                               {"positions", scaling->positions}};
   }
   if (transformer.embedding_norm) json["embedding_norm"] = true;
+  if (transformer.arithmetic != Arithmetic{})
+    json["arithmetic"] = write_arithmetic(transformer.arithmetic);
   if (transformer.streams != 1) json["streams"] = transformer.streams;
   if (!transformer.untrainable.empty()) json["untrainable"] = transformer.untrainable;
   return json;

@@ -71,9 +71,8 @@ std::int64_t numbers_of_request(const std::vector<Step>& steps, std::int64_t tok
 std::int64_t numbers_of_request(const Model& model, int layer, std::int64_t tokens, int peers) {
   const Layer& of = model.layers[static_cast<std::size_t>(layer)];
   if (!of.steps.empty()) return numbers_of_request(of.steps, tokens, peers);
-  const bool attends =
-      of.kind == LayerKind::transformer || of.kind == LayerKind::expert_transformer;
-  return attends && model.transformer ? numbers_of_attention(*model.transformer, tokens, peers) : 0;
+  return is_block(of) && model.transformer ? numbers_of_attention(*model.transformer, tokens, peers)
+                                           : 0;
 }
 
 }  // namespace stagecraft

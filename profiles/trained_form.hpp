@@ -1,10 +1,12 @@
-// Which layers that are described step by step the executor computes all the same: transformer
-// blocks that differ from a `Transformer`'s in their norms (Qwen3, OLMo 2) or in their
-// activation (OPT).
+// Which transformer blocks the executor computes, and how they are made: those that a
+// `Transformer`'s numbers describe, and those whose steps say that they differ in their norms
+// (Qwen3, OLMo 2, Gemma 3), in what attention sees, in their activation (OPT) or by experts
+// (Mixtral).
 
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "profiles/block_steps.hpp"
 #include "profiles/model.hpp"
@@ -15,16 +17,32 @@ struct TrainedForm {
   /// Of queries and keys, before the scores are made: for all heads one of a head's width (Qwen3),
   /// or one over all heads (OLMo 2).
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
-  bool norms_behind = false;  ///< of attention and feed-forward, instead of before them (OLMo 2)
+  bool norms_before = true;   ///< attention and feed-forward
+  bool norms_behind = false;  ///< them: instead (OLMo 2), or as well (Gemma 3)
   bool relu = false;          ///< max(0, x) as the feed-forward's activation (OPT)
+  bool experts = false;       ///< instead of the feed-forward
+  std::int64_t window = 0;    ///< tokens that one sees, itself among them; 0: all before it
+  bool operator==(const TrainedForm&) const = default;
 };
 
-/// The form of a block with these steps, which have to be exactly those that the transformer's
-/// numbers ask for; nothing for others. A window as long as the model's positions is none.
+/// The form of a block; nothing for others and for blocks that are not computed. Steps have to be
+/// exactly those that the transformer's numbers ask for.
 std::optional<TrainedForm> trained_form(const Transformer& transformer, const Layer& layer);
 
+/// Why the executor does not train the transformer's layer; "" if it does.
+std::string reason_against_training(const Model& model, const Layer& layer);
+
+/// Why the layer is not divided among so many tensor-parallel peers; "" if it is.
+std::string reason_against_dividing(const Transformer& transformer, const Layer& layer, int peers);
+
+/// Of a head's numbers those that positions turn.
+std::int64_t turned_width(const Transformer& transformer);
+
+/// What GPUs do not compute of the layer, as the end of a sentence; "" if they do.
+std::string only_on_cpus(const Transformer& transformer, const Layer& layer);
+
 /// Whether an embedding's or a head's steps are a `Transformer`'s: words, and positions if they are
-/// learned; last norm and logits.
+/// learned; last norm and logits. True of layers without steps.
 bool has_plain_steps(const Transformer& transformer, const Layer& layer);
 
 /// Rows of an embedding's table of positions that come before the first position (OPT has two).

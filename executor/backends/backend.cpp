@@ -8,11 +8,13 @@ namespace stagecraft {
 
 namespace {
 
+[[noreturn]] void refuse(std::string_view what) {
+  throw Error(ErrorKind::execution,
+              concat(what, " on CPUs only; run with --backend cpu, profile with --device cpu"));
+}
+
 [[noreturn]] void refuse_query_and_key_norms() {
-  throw Error(
-      ErrorKind::execution,
-      "norms of queries and keys are computed on CPUs only; run with --backend cpu, profile "
-      "with --device cpu");
+  refuse("norms of queries and keys are computed");
 }
 
 }  // namespace
@@ -86,6 +88,38 @@ void Backend::norm_queries_and_keys_input(Tensor&, const AttentionShape&, const 
 void Backend::norm_queries_and_keys_weight(const Tensor&, const AttentionShape&, const Tensor&,
                                            const Tensor&, Tensor&, Tensor&) {
   refuse_query_and_key_norms();
+}
+
+void Backend::exact_gelu(const Tensor&, Tensor&) {
+  refuse("GELU by the error function is computed");
+}
+void Backend::exact_gelu_input(const Tensor&, const Tensor&, Tensor&) {
+  refuse("GELU by the error function is computed");
+}
+void Backend::geglu(const Tensor&, Tensor&) {
+  refuse("GELU of a gate is computed");
+}
+void Backend::geglu_input(const Tensor&, const Tensor&, Tensor&) {
+  refuse("GELU of a gate is computed");
+}
+void Backend::one_more(const Tensor&, Tensor&) {
+  refuse("norms with weights from one on are computed");
+}
+void Backend::choose_experts(Tensor&, Tensor&) {
+  refuse("experts are computed");
+}
+void Backend::experts(const Tensor&, const ExpertChoice&, std::span<const Tensor>,
+                      std::span<const Tensor>, Tensor&, Tensor&, Tensor&) {
+  refuse("experts are computed");
+}
+void Backend::experts_input(const Tensor&, const ExpertChoice&, std::span<const Tensor>,
+                            std::span<const Tensor>, const Tensor&, const Tensor&, Tensor&, Tensor&,
+                            Tensor&) {
+  refuse("experts are computed");
+}
+void Backend::experts_weight(const Tensor&, const Tensor&, const ExpertChoice&, const Tensor&,
+                             const Tensor&, std::span<Tensor>, std::span<Tensor>) {
+  refuse("experts are computed");
 }
 
 void Backend::adamw_step(const AdamW& options, int step, double factor,

@@ -34,11 +34,24 @@ struct Sgd {
 };
 
 /// Shape of attention: query heads share key-value heads in equal groups; `causal` hides later
-/// positions. Of a piece of a sequence, `past` positions come before the first query (CPU only).
+/// positions. CPU only: of a piece of a sequence, `past` positions come before the first query; a
+/// position sees the last `window` ones, itself among them (0: all); scores are divided by the root
+/// of `score_width` (0: of the head width).
 struct AttentionShape {
   std::int64_t samples = 0, sequence = 0, heads = 0, key_value_heads = 0, head_width = 0;
   bool causal = true;
   std::int64_t past = 0;
+  std::int64_t window = 0;
+  double score_width = 0;
+};
+
+/// Which experts tokens pass: `probabilities` [tokens, experts]; in `chosen` [tokens, experts that
+/// one passes] their numbers, by falling probability. A token's share of an expert is its
+/// probability, divided by the sum of the chosen ones' if `shares_add_up`.
+struct ExpertChoice {
+  Tensor probabilities;
+  Tensor chosen;
+  bool shares_add_up = true;
 };
 
 /// Shape of a convolution: square images, and square kernels of odd width with zeros around the
@@ -212,9 +225,39 @@ class Backend {
   virtual void swiglu(const Tensor& x, Tensor& y) = 0;
   virtual void swiglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) = 0;
 
+  // CPU only, from here to the experts:
+
+  /// By the error function.
+  virtual void exact_gelu(const Tensor& x, Tensor& y);
+  virtual void exact_gelu_input(const Tensor& dy, const Tensor& x, Tensor& dx);
+  /// y = gelu(gate) * up, with x = [gate | up] of twice y's width.
+  virtual void geglu(const Tensor& x, Tensor& y);
+  virtual void geglu_input(const Tensor& dy, const Tensor& x, Tensor& dx);
+  /// y = 1 + x.
+  virtual void one_more(const Tensor& x, Tensor& y);
+
+  /// Logits [tokens, experts] become probabilities; `chosen` as in ExpertChoice, of equally
+  /// probable ones the first.
+  virtual void choose_experts(Tensor& logits, Tensor& chosen);
+  /// y = sum over a token's experts of share x swiglu(x up) down. `up` and `down` by expert. In
+  /// `before` and `active` rows of experts, one expert's behind another's: what SwiGLU is of, and
+  /// what it makes.
+  virtual void experts(const Tensor& x, const ExpertChoice& choice, std::span<const Tensor> up,
+                       std::span<const Tensor> down, Tensor& before, Tensor& active, Tensor& y);
+  /// The gradients of `before`, of x by way of the experts, and of the logits.
+  virtual void experts_input(const Tensor& dy, const ExpertChoice& choice,
+                             std::span<const Tensor> up, std::span<const Tensor> down,
+                             const Tensor& before, const Tensor& active, Tensor& dbefore,
+                             Tensor& dx, Tensor& dlogits);
+  /// Adds to the gradients of the experts' weights.
+  virtual void experts_weight(const Tensor& x, const Tensor& dy, const ExpertChoice& choice,
+                              const Tensor& active, const Tensor& dbefore, std::span<Tensor> dup,
+                              std::span<Tensor> ddown);
+
   /// Rotates query and key heads in place inside packed rows [q heads | kv heads | kv heads]: at
-  /// position p the pair (i, i + head_width / 2) by p x frequencies[i]. `inverse` is its transpose.
-  /// The first of a sample's `sequence` rows is at position `past`.
+  /// position p the pair (i, i + frequencies) by p x frequencies[i]. `inverse` is its transpose.
+  /// With fewer than head_width / 2 frequencies (CPU only) the rest of a head stays. The first of a
+  /// sample's `sequence` rows is at position `past`.
   virtual void rotary(Tensor& qkv, const AttentionShape& shape, std::span<const double> frequencies,
                       bool inverse) = 0;
   /// qkv: packed rows as above, of each sample past + sequence of them; of the past ones only keys

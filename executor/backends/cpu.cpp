@@ -78,6 +78,32 @@ bool are_finite(const T* x, std::int64_t count) {
   return (seen & ~magnitude) == 0;
 }
 
+cpu::ExpertSizes sizes_of(const Tensor& x, const ExpertChoice& choice, const Tensor& active) {
+  return {.tokens = row_count(x),
+          .hidden = column_count(x),
+          .inner = column_count(active),
+          .active = column_count(choice.chosen)};
+}
+
+template <class T>
+cpu::ExpertRows<T> rows_of_experts(const ExpertChoice& choice) {
+  return {matrix<T>(choice.probabilities), matrix<T>(choice.chosen), choice.shares_add_up};
+}
+
+template <class T>
+std::vector<const T*> data_of(std::span<const Tensor> tensors) {
+  std::vector<const T*> all;
+  for (const Tensor& tensor : tensors) all.push_back(tensor.data<T>());
+  return all;
+}
+
+template <class T>
+std::vector<T*> data_of(std::span<Tensor> tensors) {
+  std::vector<T*> all;
+  for (Tensor& tensor : tensors) all.push_back(tensor.data<T>());
+  return all;
+}
+
 /// The room that some calls take is part of what they allocate.
 class DryCpuBackend final : public DryBackend {
  public:
@@ -87,6 +113,20 @@ class DryCpuBackend final : public DryBackend {
   void attention_input(const Tensor&, const Tensor& qkv, const Tensor&, const Tensor&,
                        const AttentionShape& shape, Tensor&) override {
     allocate({cpu::attention_input_workspace(shape)}, qkv.precision);
+  }
+  void experts(const Tensor& x, const ExpertChoice& choice, std::span<const Tensor>,
+               std::span<const Tensor>, Tensor&, Tensor& active, Tensor&) override {
+    allocate({cpu::experts_workspace(sizes_of(x, choice, active))}, x.precision);
+  }
+  void experts_input(const Tensor& dy, const ExpertChoice& choice, std::span<const Tensor>,
+                     std::span<const Tensor>, const Tensor&, const Tensor& active, Tensor&, Tensor&,
+                     Tensor&) override {
+    allocate({cpu::experts_input_workspace(sizes_of(dy, choice, active))}, dy.precision);
+  }
+  void experts_weight(const Tensor& x, const Tensor&, const ExpertChoice& choice,
+                      const Tensor& active, const Tensor&, std::span<Tensor>,
+                      std::span<Tensor>) override {
+    allocate({cpu::experts_workspace(sizes_of(x, choice, active))}, x.precision);
   }
   void convolution(const Tensor& x, const Tensor&, const Tensor&, const ConvolutionShape& shape,
                    Tensor&) override {
@@ -315,10 +355,86 @@ class CpuBackend : public Backend {
               [&]<class T>(T) { cpu::swiglu_input(dy.data<T>(), matrix<T>(x), dx.data<T>()); });
   }
 
+  void exact_gelu(const Tensor& x, Tensor& y) override {
+    assert(same_size(x, y));
+    with_type(x.precision,
+              [&]<class T>(T) { cpu::exact_gelu(x.data<T>(), y.data<T>(), x.elements()); });
+  }
+
+  void exact_gelu_input(const Tensor& dy, const Tensor& x, Tensor& dx) override {
+    assert(same_size(x, dy) && same_size(x, dx));
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::exact_gelu_input(dy.data<T>(), x.data<T>(), dx.data<T>(), x.elements());
+    });
+  }
+
+  void geglu(const Tensor& x, Tensor& y) override {
+    assert(column_count(x) == 2 * column_count(y) && row_count(x) == row_count(y));
+    with_type(x.precision, [&]<class T>(T) { cpu::geglu(matrix<T>(x), y.data<T>()); });
+  }
+
+  void geglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) override {
+    assert(column_count(x) == 2 * column_count(dy) && same_size(x, dx));
+    with_type(x.precision,
+              [&]<class T>(T) { cpu::geglu_input(dy.data<T>(), matrix<T>(x), dx.data<T>()); });
+  }
+
+  void one_more(const Tensor& x, Tensor& y) override {
+    assert(same_size(x, y));
+    with_type(x.precision,
+              [&]<class T>(T) { cpu::one_more(x.data<T>(), y.data<T>(), x.elements()); });
+  }
+
+  void choose_experts(Tensor& logits, Tensor& chosen) override {
+    assert(row_count(logits) == row_count(chosen));
+    with_type(logits.precision, [&]<class T>(T) {
+      cpu::choose_experts(matrix<T>(logits), column_count(chosen), chosen.data<T>());
+    });
+  }
+
+  void experts(const Tensor& x, const ExpertChoice& choice, std::span<const Tensor> up,
+               std::span<const Tensor> down, Tensor& before, Tensor& active, Tensor& y) override {
+    assert(same_size(x, y) && row_count(active) == choice.chosen.elements());
+    const cpu::ExpertSizes sizes = sizes_of(x, choice, active);
+    Tensor workspace = allocate({cpu::experts_workspace(sizes)}, x.precision);
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::experts<T>(x.data<T>(), sizes, rows_of_experts<T>(choice), data_of<T>(up),
+                      data_of<T>(down), before.data<T>(), active.data<T>(), y.data<T>(),
+                      workspace.data<T>());
+    });
+  }
+
+  void experts_input(const Tensor& dy, const ExpertChoice& choice, std::span<const Tensor> up,
+                     std::span<const Tensor> down, const Tensor& before, const Tensor& active,
+                     Tensor& dbefore, Tensor& dx, Tensor& dlogits) override {
+    assert(same_size(dy, dx) && same_size(before, dbefore));
+    assert(same_size(choice.probabilities, dlogits));
+    const cpu::ExpertSizes sizes = sizes_of(dy, choice, active);
+    Tensor workspace = allocate({cpu::experts_input_workspace(sizes)}, dy.precision);
+    with_type(dy.precision, [&]<class T>(T) {
+      cpu::experts_input<T>(dy.data<T>(), sizes, rows_of_experts<T>(choice), data_of<T>(up),
+                            data_of<T>(down), before.data<T>(), active.data<T>(), dbefore.data<T>(),
+                            dx.data<T>(), dlogits.data<T>(), workspace.data<T>());
+    });
+  }
+
+  void experts_weight(const Tensor& x, const Tensor& dy, const ExpertChoice& choice,
+                      const Tensor& active, const Tensor& dbefore, std::span<Tensor> dup,
+                      std::span<Tensor> ddown) override {
+    assert(same_size(x, dy) && dup.size() == ddown.size());
+    const cpu::ExpertSizes sizes = sizes_of(x, choice, active);
+    Tensor workspace = allocate({cpu::experts_workspace(sizes)}, x.precision);
+    with_type(x.precision, [&]<class T>(T) {
+      cpu::experts_weight<T>(x.data<T>(), dy.data<T>(), sizes, rows_of_experts<T>(choice),
+                             active.data<T>(), dbefore.data<T>(), data_of<T>(dup),
+                             data_of<T>(ddown), workspace.data<T>());
+    });
+  }
+
   void rotary(Tensor& qkv, const AttentionShape& shape, std::span<const double> frequencies,
               bool inverse) override {
     assert(fits(qkv, shape, 0));
-    assert(2 * static_cast<std::int64_t>(frequencies.size()) == shape.head_width);
+    assert(2 * static_cast<std::int64_t>(frequencies.size()) <= shape.head_width);
     with_type(qkv.precision,
               [&]<class T>(T) { cpu::rotary(qkv.data<T>(), shape, frequencies, inverse); });
   }

@@ -61,6 +61,19 @@ class DryBackend : public Backend {
   void gelu_input(const Tensor&, const Tensor&, Tensor&) override {}
   void swiglu(const Tensor&, Tensor&) override {}
   void swiglu_input(const Tensor&, const Tensor&, Tensor&) override {}
+  void exact_gelu(const Tensor&, Tensor&) override {}
+  void exact_gelu_input(const Tensor&, const Tensor&, Tensor&) override {}
+  void geglu(const Tensor&, Tensor&) override {}
+  void geglu_input(const Tensor&, const Tensor&, Tensor&) override {}
+  void one_more(const Tensor&, Tensor&) override {}
+  void choose_experts(Tensor&, Tensor&) override {}
+  void experts(const Tensor&, const ExpertChoice&, std::span<const Tensor>, std::span<const Tensor>,
+               Tensor&, Tensor&, Tensor&) override {}
+  void experts_input(const Tensor&, const ExpertChoice&, std::span<const Tensor>,
+                     std::span<const Tensor>, const Tensor&, const Tensor&, Tensor&, Tensor&,
+                     Tensor&) override {}
+  void experts_weight(const Tensor&, const Tensor&, const ExpertChoice&, const Tensor&,
+                      const Tensor&, std::span<Tensor>, std::span<Tensor>) override {}
   void rotary(Tensor&, const AttentionShape&, std::span<const double>, bool) override {}
   void attention(const Tensor&, const AttentionShape&, Tensor&, Tensor&) override {}
   void attention_input(const Tensor&, const Tensor&, const Tensor&, const Tensor&,

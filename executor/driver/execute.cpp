@@ -48,12 +48,10 @@ void require_executable(const Compiled& compiled, BackendKind backend) {
 void require_computable(const Model& model, BackendKind backend) {
   if (backend != BackendKind::cuda || !model.transformer) return;
   for (const Layer& layer : model.layers) {
-    const auto form = trained_form(*model.transformer, layer);
-    if (!form) continue;
-    throw Error(ErrorKind::execution,
-                concat("run: ", model.name,
-                       form->relu ? " has relu as its activation" : " norms queries and keys",
-                       ", which GPUs do not compute yet; use --backend cpu"));
+    const std::string reason = only_on_cpus(*model.transformer, layer);
+    if (reason.empty()) continue;
+    throw Error(ErrorKind::execution, concat("run: ", model.name, " ", reason,
+                                             ", which GPUs do not compute yet; use --backend cpu"));
   }
 }
 

@@ -17,6 +17,7 @@ class Embedding : public TrainableLayer {
       : parts_(layer.name),
         peers_(peers),
         hidden_(transformer.hidden),
+        scale_(transformer.arithmetic.embedding_scale),
         first_position_(rows_before_positions(transformer, layer)),
         share_(share_of(transformer.vocabulary, peers)) {
     token_ = parts_.parameter("token.weight", {transformer.vocabulary, hidden_},
@@ -44,6 +45,7 @@ class Embedding : public TrainableLayer {
         adds_positions ? from_here(parameters[*position_].weight, samples) : Tensor{};
     backend.embedding(samples.tokens, table, share_.first, positions, samples.sequence, output);
     if (peers_ != nullptr) peers_->sum(backend, output);
+    if (scale_ != 1) backend.scale(scale_, output);
     saved.tensors.clear();
     return output;
   }
@@ -57,7 +59,13 @@ class Embedding : public TrainableLayer {
   void backward_weight(Backend& backend, std::span<Parameter> parameters, const Samples& samples,
                        const Tensor&, Saved& saved) const override {
     Tensor positions = position_ ? from_here(parameters[*position_].gradient, samples) : Tensor{};
-    backend.embedding_weight(samples.tokens, saved.tensors[0], share_.first, samples.sequence,
+    Tensor gradient = saved.tensors[0];
+    if (scale_ != 1) {
+      gradient = backend.allocate(gradient.shape, gradient.precision);
+      backend.copy(saved.tensors[0], gradient);
+      backend.scale(scale_, gradient);
+    }
+    backend.embedding_weight(samples.tokens, gradient, share_.first, samples.sequence,
                              parameters[token_].gradient, positions);
     saved.tensors.clear();
   }
@@ -71,6 +79,7 @@ class Embedding : public TrainableLayer {
   PartList parts_;
   TensorPeers* peers_;
   std::int64_t hidden_;
+  double scale_;                                 // of words' rows
   std::int64_t first_position_;                  // of its table's rows
   std::pair<std::int64_t, std::int64_t> share_;  // of the vocabulary
   std::size_t token_ = 0;

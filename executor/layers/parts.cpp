@@ -52,7 +52,7 @@ Tensor linear_of_rows(Backend& backend, const Linear& part, std::span<const Para
   Tensor y = linear(backend, {.weight = part.weight, .bias = {}}, parameters, x);
   peers->sum(backend, y);
   if (part.bias) backend.add_bias(parameters[*part.bias].weight, y);
-  backend.add(residual, y);
+  if (!residual.empty()) backend.add(residual, y);
   return y;
 }
 
@@ -96,9 +96,17 @@ Tensor linear_gelu_input(Backend& backend, const Linear& part,
   return dx;
 }
 
+Tensor norm_weights(Backend& backend, const Norm& part, std::span<const Parameter> parameters) {
+  const Tensor& weight = parameters[part.weight].weight;
+  if (!part.from_one) return weight;
+  Tensor more = backend.allocate(weight.shape, weight.precision);
+  backend.one_more(weight, more);
+  return more;
+}
+
 Normed norm(Backend& backend, const Norm& part, std::span<const Parameter> parameters,
             const Tensor& x) {
-  const Tensor& weight = parameters[part.weight].weight;
+  const Tensor weight = norm_weights(backend, part, parameters);
   Normed result{.y = backend.allocate(x.shape, x.precision),
                 .mean = {},
                 .scale = allocate_statistics(backend, x)};
@@ -117,7 +125,7 @@ Normed norm(Backend& backend, const Norm& part, std::span<const Parameter> param
 
 Tensor norm_input(Backend& backend, const Norm& part, std::span<const Parameter> parameters,
                   const Tensor& dy, const Tensor& x, const Normed& normed) {
-  const Tensor& weight = parameters[part.weight].weight;
+  const Tensor weight = norm_weights(backend, part, parameters);
   Tensor dx = backend.allocate(x.shape, x.precision);
   switch (part.kind) {
     case Transformer::Norm::layer_norm:
@@ -134,8 +142,8 @@ Tensor norm_input_and_residual(Backend& backend, const Norm& part,
                                std::span<const Parameter> parameters, const Tensor& dy,
                                const Tensor& x, const Normed& normed, const Tensor& residual) {
   Tensor dx = backend.allocate(x.shape, x.precision);
-  backend.norm_input_and_residual(dy, x, parameters[part.weight].weight, normed.mean, normed.scale,
-                                  residual, dx);
+  backend.norm_input_and_residual(dy, x, norm_weights(backend, part, parameters), normed.mean,
+                                  normed.scale, residual, dx);
   return dx;
 }
 
@@ -191,17 +199,20 @@ Linear PartList::linear_of_rows(const std::string& name, std::int64_t inputs, st
 }
 
 Norm PartList::norm(const std::string& name, const Transformer& transformer) {
+  if (transformer.norm == Transformer::Norm::rms_norm)
+    return rms_norm(name, transformer.hidden, transformer);
   Norm part{.kind = transformer.norm, .epsilon = transformer.norm_epsilon};
   part.weight = parameter(name + ".weight", {transformer.hidden}, ones);
-  if (part.kind == Transformer::Norm::layer_norm) {
-    part.bias = parameter(name + ".bias", {transformer.hidden}, zeros);
-  }
+  part.bias = parameter(name + ".bias", {transformer.hidden}, zeros);
   return part;
 }
 
-Norm PartList::rms_norm(const std::string& name, std::int64_t width, double epsilon) {
-  Norm part{.kind = Transformer::Norm::rms_norm, .epsilon = epsilon};
-  part.weight = parameter(name + ".weight", {width}, ones);
+Norm PartList::rms_norm(const std::string& name, std::int64_t width,
+                        const Transformer& transformer) {
+  Norm part{.kind = Transformer::Norm::rms_norm,
+            .epsilon = transformer.norm_epsilon,
+            .from_one = transformer.arithmetic.norms_from_one};
+  part.weight = parameter(name + ".weight", {width}, part.from_one ? zeros : ones);
   return part;
 }
 
@@ -219,12 +230,15 @@ void cut(ParameterSpec& spec, bool columns,
   (columns ? spec.shape.back() : spec.shape.front()) = size;
 }
 
-std::vector<double> rotary_frequencies(const Transformer& transformer) {
+std::vector<double> rotary_frequencies(const Transformer& transformer, bool window) {
   std::vector<double> frequencies;
-  const std::int64_t pairs = transformer.head_width / 2;
+  const Arithmetic& arithmetic = transformer.arithmetic;
+  const std::int64_t pairs = turned_width(transformer) / 2;
+  const bool own_base = window && arithmetic.window_rotary_base > 0;
+  const double base = own_base ? arithmetic.window_rotary_base : transformer.rotary_base;
   for (std::int64_t i = 0; i < pairs; ++i) {
     const double exponent = -static_cast<double>(i) / static_cast<double>(pairs);
-    const double frequency = std::pow(transformer.rotary_base, exponent);
+    const double frequency = std::pow(base, exponent) / (own_base ? 1.0 : arithmetic.rotary_factor);
     const auto& scaling = transformer.rotary_scaling;
     frequencies.push_back(scaling ? scaled(frequency, *scaling) : frequency);
   }
@@ -232,30 +246,11 @@ std::vector<double> rotary_frequencies(const Transformer& transformer) {
 }
 
 const Transformer& trainable_transformer(const Model& model, int index) {
-  const auto refuse = [&](const std::string& reason) {
-    fail("cannot train layer \"", model.layers.at(static_cast<std::size_t>(index)).name, "\" of ",
-         model.name, ": ", reason);
-  };
-  if (!model.transformer) refuse("the numbers of its transformer are not known");
-  const Transformer& transformer = *model.transformer;
-  if (!transformer.untrainable.empty()) refuse(transformer.untrainable);
-  if (!transformer.causal) refuse("only causal attention can be trained");
-  if (transformer.token_types) refuse("token types (BERT) cannot be trained");
-  if (transformer.latent) refuse("latent attention cannot be trained");
-  if (transformer.patches) refuse("vision transformers cannot be trained");
-  if (transformer.heads <= 0 || transformer.key_value_heads <= 0 ||
-      transformer.heads % transformer.key_value_heads != 0) {
-    refuse("its heads do not fall into equal groups");
-  }
-  if (transformer.position == Transformer::Position::rotary && transformer.head_width % 2 != 0) {
-    refuse("rotary positions need an even head width");
-  }
   const Layer& layer = model.layers.at(static_cast<std::size_t>(index));
-  if (!layer.steps.empty() && !has_plain_steps(transformer, layer) &&
-      !trained_form(transformer, layer)) {
-    refuse(concat("its steps (", in_words(layer.steps), ") are planned and not computed here"));
-  }
-  return transformer;
+  const std::string reason = reason_against_training(model, layer);
+  if (!reason.empty())
+    fail("cannot train layer \"", layer.name, "\" of ", model.name, ": ", reason);
+  return *model.transformer;
 }
 
 std::string token_table_name(const Model& model) {

@@ -50,8 +50,11 @@ struct Norm {
   Transformer::Norm kind = Transformer::Norm::layer_norm;
   double epsilon = 1e-5;
   std::size_t weight = 0;
-  std::size_t bias = 0;  ///< LayerNorm only
+  std::size_t bias = 0;   ///< LayerNorm only
+  bool from_one = false;  ///< RMSNorm: multiplies by 1 + weight
 };
+/// What it multiplies by.
+Tensor norm_weights(Backend& backend, const Norm& part, std::span<const Parameter> parameters);
 /// What a norm leaves for its backward passes; an RMSNorm's mean is empty.
 struct Normed {
   Tensor y;
@@ -89,7 +92,7 @@ class PartList {
                         bool bias, double deviation);
   Norm norm(const std::string& name, const Transformer& transformer);
   /// An RMSNorm of so many numbers, whole on every peer.
-  Norm rms_norm(const std::string& name, std::int64_t width, double epsilon);
+  Norm rms_norm(const std::string& name, std::int64_t width, const Transformer& transformer);
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
 
@@ -112,8 +115,9 @@ void cut(ParameterSpec& spec, bool columns,
 /// Deviation of the normal distribution that weights start from, GPT-2's.
 inline constexpr double start_deviation = 0.02;
 
-/// What each pair of a head turns by from one position to the next, Llama 3.1's change included.
-std::vector<double> rotary_frequencies(const Transformer& transformer);
+/// What each pair of a head turns by from one position to the next, Llama 3.1's change included;
+/// where attention sees a window only, or all.
+std::vector<double> rotary_frequencies(const Transformer& transformer, bool window = false);
 
 /// Throws Error (input) unless the model is a transformer that the executor can train.
 const Transformer& trainable_transformer(const Model& model, int index);

@@ -13,12 +13,13 @@ namespace stagecraft {
 namespace {
 
 /// A weight within its layer, and what it is made of elsewhere. In `theirs`, "#" stands for the
-/// block's number.
+/// block's number; in both, "*" for an expert's. Blocks with experts have rows of blocks.
 struct Row {
   LayerKind kind;
   std::string_view ours;
   std::vector<std::string_view> theirs;
   bool transposed = false;
+  bool interleaved = false;  ///< head by head: its queries, keys and values
 };
 
 // GPT-2's linear layers are [inputs, outputs], like ours.
@@ -94,6 +95,91 @@ const std::vector<Row>& llama_rows() {
   return rows;
 }
 
+/// Llama's, but for norms behind attention and feed-forward as well as before them.
+const std::vector<Row>& gemma_rows() {
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> changed = llama_rows();
+    for (Row& row : changed) {
+      if (row.ours == "norm2.weight")
+        row.theirs = {"model.layers.#.pre_feedforward_layernorm.weight"};
+    }
+    return changed;
+  }();
+  return rows;
+}
+
+/// Llama's, with a router and experts. `gate`, `up` and `down`: an expert's weights.
+std::vector<Row> rows_of_mixture(std::string_view router, std::string_view gate,
+                                 std::string_view up, std::string_view down) {
+  std::vector<Row> rows = llama_rows();
+  rows.push_back({LayerKind::transformer, "router.weight", {router}, true});
+  rows.push_back({LayerKind::transformer, "experts.*.up.weight", {gate, up}, true});
+  rows.push_back({LayerKind::transformer, "experts.*.down.weight", {down}, true});
+  return rows;
+}
+
+const std::vector<Row>& mixtral_rows() {
+  static const std::vector<Row> rows =
+      rows_of_mixture("model.layers.#.block_sparse_moe.gate.weight",
+                      "model.layers.#.block_sparse_moe.experts.*.w1.weight",
+                      "model.layers.#.block_sparse_moe.experts.*.w3.weight",
+                      "model.layers.#.block_sparse_moe.experts.*.w2.weight");
+  return rows;
+}
+
+const std::vector<Row>& qwen3_moe_rows() {
+  static const std::vector<Row> rows = rows_of_mixture(
+      "model.layers.#.mlp.gate.weight", "model.layers.#.mlp.experts.*.gate_proj.weight",
+      "model.layers.#.mlp.experts.*.up_proj.weight",
+      "model.layers.#.mlp.experts.*.down_proj.weight");
+  return rows;
+}
+
+const std::vector<Row>& neox_rows() {
+  static const std::vector<Row> rows{
+      {LayerKind::embedding, "token.weight", {"gpt_neox.embed_in.weight"}},
+      {LayerKind::transformer, "norm1.weight", {"gpt_neox.layers.#.input_layernorm.weight"}},
+      {LayerKind::transformer, "norm1.bias", {"gpt_neox.layers.#.input_layernorm.bias"}},
+      {LayerKind::transformer,
+       "attention.qkv.weight",
+       {"gpt_neox.layers.#.attention.query_key_value.weight"},
+       true,
+       true},
+      {LayerKind::transformer,
+       "attention.qkv.bias",
+       {"gpt_neox.layers.#.attention.query_key_value.bias"},
+       false,
+       true},
+      {LayerKind::transformer,
+       "attention.output.weight",
+       {"gpt_neox.layers.#.attention.dense.weight"},
+       true},
+      {LayerKind::transformer, "attention.output.bias", {"gpt_neox.layers.#.attention.dense.bias"}},
+      {LayerKind::transformer,
+       "norm2.weight",
+       {"gpt_neox.layers.#.post_attention_layernorm.weight"}},
+      {LayerKind::transformer, "norm2.bias", {"gpt_neox.layers.#.post_attention_layernorm.bias"}},
+      {LayerKind::transformer,
+       "feed_forward.up.weight",
+       {"gpt_neox.layers.#.mlp.dense_h_to_4h.weight"},
+       true},
+      {LayerKind::transformer,
+       "feed_forward.up.bias",
+       {"gpt_neox.layers.#.mlp.dense_h_to_4h.bias"}},
+      {LayerKind::transformer,
+       "feed_forward.down.weight",
+       {"gpt_neox.layers.#.mlp.dense_4h_to_h.weight"},
+       true},
+      {LayerKind::transformer,
+       "feed_forward.down.bias",
+       {"gpt_neox.layers.#.mlp.dense_4h_to_h.bias"}},
+      {LayerKind::head, "norm.weight", {"gpt_neox.final_layer_norm.weight"}},
+      {LayerKind::head, "norm.bias", {"gpt_neox.final_layer_norm.bias"}},
+      {LayerKind::head, "projection.weight", {"embed_out.weight"}},
+  };
+  return rows;
+}
+
 const std::vector<Row>& opt_rows() {
   static const std::vector<Row> rows{
       {LayerKind::embedding, "token.weight", {"model.decoder.embed_tokens.weight"}},
@@ -139,17 +225,16 @@ const std::vector<Row>& opt_rows() {
   return rows;
 }
 
-bool is_opt(const Model& model) {
-  const auto block = std::ranges::find(model.layers, LayerKind::transformer, &Layer::kind);
-  const auto form =
-      block == model.layers.end() ? std::nullopt : trained_form(*model.transformer, *block);
-  return form && form->relu;
-}
-
 bool is_gpt2(const Transformer& transformer) {
   return transformer.norm == Transformer::Norm::layer_norm &&
          transformer.activation == Transformer::FeedForward::gelu &&
          transformer.position == Transformer::Position::learned;
+}
+
+bool is_neox(const Transformer& transformer) {
+  return transformer.norm == Transformer::Norm::layer_norm &&
+         transformer.activation == Transformer::FeedForward::gelu &&
+         transformer.position == Transformer::Position::rotary;
 }
 
 bool is_llama(const Transformer& transformer) {
@@ -158,50 +243,87 @@ bool is_llama(const Transformer& transformer) {
          transformer.position == Transformer::Position::rotary;
 }
 
-std::string_view family_like_llama(const Model& model) {
-  const auto block = std::ranges::find(model.layers, LayerKind::transformer, &Layer::kind);
-  const auto form =
-      block == model.layers.end() ? std::nullopt : trained_form(*model.transformer, *block);
-  if (!form) return "Hugging Face Llama";
-  return form->norms_behind ? "Hugging Face OLMo 2" : "Hugging Face Qwen3";
+/// How a family calls its weights, and the prefix that its models have without a head.
+struct Family {
+  std::string_view name;
+  std::string_view prefix;
+  std::vector<std::string_view> buffers;
+  const std::vector<Row>* rows = nullptr;
+};
+
+Family family_like_llama(const TrainedForm& form, bool has_experts) {
+  const std::vector<std::string_view> buffers{".rotary_emb.inv_freq"};
+  const bool norms_heads = form.query_key_norm != QueryKeyNorm::none;
+  if (has_experts && norms_heads)
+    return {"Hugging Face Qwen3-MoE", "model.", buffers, &qwen3_moe_rows()};
+  if (has_experts) return {"Hugging Face Mixtral", "model.", buffers, &mixtral_rows()};
+  if (form.norms_before && form.norms_behind)
+    return {"Hugging Face Gemma 3", "model.", buffers, &gemma_rows()};
+  if (form.norms_behind) return {"Hugging Face OLMo 2", "model.", buffers, &llama_rows()};
+  return {norms_heads ? "Hugging Face Qwen3" : "Hugging Face Llama", "model.", buffers,
+          &llama_rows()};
+}
+
+std::optional<Family> family_of(const Model& model) {
+  if (!model.transformer) return {};
+  const auto block = std::ranges::find_if(model.layers, is_block);
+  if (block == model.layers.end()) return {};
+  const TrainedForm form = trained_form(*model.transformer, *block).value_or(TrainedForm{});
+  if (form.relu) return Family{"Hugging Face OPT", "model.", {}, &opt_rows()};
+  if (is_gpt2(*model.transformer)) {
+    return Family{
+        "Hugging Face GPT-2", "transformer.", {".attn.bias", ".attn.masked_bias"}, &gpt2_rows()};
+  }
+  if (is_neox(*model.transformer)) {
+    return Family{"Hugging Face GPT-NeoX",
+                  "gpt_neox.",
+                  {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
+                  &neox_rows()};
+  }
+  if (!is_llama(*model.transformer)) return {};
+  const bool has_experts = std::ranges::any_of(
+      model.layers, [](const Layer& each) { return each.kind == LayerKind::expert_transformer; });
+  return family_like_llama(form, has_experts);
 }
 
 /// How many of a layer's columns each of its parts has.
 std::vector<std::int64_t> part_widths(const Transformer& transformer, std::string_view ours,
                                       std::size_t parts, std::int64_t columns) {
   if (parts == 1) return {columns};
-  if (ours.starts_with("feed_forward")) return {columns / 2, columns / 2};
+  if (ours.starts_with("feed_forward") || ours.starts_with("experts"))
+    return {columns / 2, columns / 2};
   const std::int64_t key_value = transformer.key_value_heads * transformer.head_width;
   return {transformer.heads * transformer.head_width, key_value, key_value};
 }
 
-std::string numbered(std::string_view name, int block) {
-  const auto place = name.find('#');
+/// With a number in the place of a sign, if it is there.
+std::string numbered(std::string_view name, char sign, std::string_view number) {
+  const auto place = name.find(sign);
   if (place == std::string_view::npos) return std::string(name);
-  return concat(name.substr(0, place), block, name.substr(place + 1));
+  return concat(name.substr(0, place), number, name.substr(place + 1));
+}
+
+/// The number of "experts.7.up.weight"; "" of other weights.
+std::string_view expert_of(std::string_view ours) {
+  constexpr std::string_view start = "experts.";
+  if (!ours.starts_with(start)) return {};
+  ours.remove_prefix(start.size());
+  return ours.substr(0, ours.find('.'));
 }
 
 class Namer {
  public:
   explicit Namer(const Model& model) : model_(model) {
-    if (model.transformer && is_opt(model)) {
-      naming_ = {.family = "Hugging Face OPT", .prefix = "model.", .buffers = {}, .weights = {}};
-      rows_ = &opt_rows();
-    } else if (model.transformer && is_gpt2(*model.transformer)) {
-      naming_ = {.family = "Hugging Face GPT-2",
-                 .prefix = "transformer.",
-                 .buffers = {".attn.bias", ".attn.masked_bias"},
-                 .weights = {}};
-      rows_ = &gpt2_rows();
-    } else if (model.transformer && is_llama(*model.transformer)) {
-      naming_ = {.family = family_like_llama(model),
-                 .prefix = "model.",
-                 .buffers = {".rotary_emb.inv_freq"},
-                 .weights = {}};
-      rows_ = &llama_rows();
-    } else {
+    const auto family = family_of(model);
+    if (!family) {
       naming_.family = model.transformer ? "Stagecraft" : "torchvision VGG";
+      return;
     }
+    naming_ = {.family = family->name,
+               .prefix = family->prefix,
+               .buffers = family->buffers,
+               .weights = {}};
+    rows_ = family->rows;
   }
 
   WeightNaming take() {
@@ -223,17 +345,22 @@ class Namer {
     const std::string ours = spec.name.substr(layer.name.size() + 1);
     if (layer.image) return {image_part(layer, ours, columns)};
     if (rows_ == nullptr) return {{.name = spec.name, .first = 0, .end = columns}};
-    const auto row = std::ranges::find_if(
-        *rows_, [&](const Row& r) { return r.kind == layer.kind && r.ours == ours; });
+    const LayerKind kind = is_block(layer) ? LayerKind::transformer : layer.kind;
+    const std::string_view expert = expert_of(ours);
+    const auto row = std::ranges::find_if(*rows_, [&](const Row& r) {
+      return r.kind == kind && numbered(r.ours, '*', expert) == ours;
+    });
     if (row == rows_->end()) fail(naming_.family, " has no name for ", spec.name);
     const auto widths = part_widths(*model_.transformer, ours, row->theirs.size(), columns);
     std::vector<WeightPart> parts;
     std::int64_t first = 0;
     for (std::size_t i = 0; i < widths.size(); ++i) {
-      parts.push_back({.name = numbered(row->theirs[i], blocks_),
+      const std::string name = numbered(row->theirs[i], '#', std::to_string(blocks_));
+      parts.push_back({.name = numbered(name, '*', expert),
                        .first = first,
                        .end = first + widths[i],
-                       .transposed = row->transposed});
+                       .transposed = row->transposed,
+                       .heads = row->interleaved ? model_.transformer->heads : 0});
       first += widths[i];
     }
     return parts;
@@ -250,7 +377,7 @@ class Namer {
   }
 
   void count(const Layer& layer) {
-    if (layer.kind == LayerKind::transformer) ++blocks_;
+    if (is_block(layer)) ++blocks_;
     if (layer.kind == LayerKind::dense) ++dense_layers_;
     if (layer.image) features_ += layer.image->relu ? 2 : 1;
   }

@@ -17,6 +17,9 @@ struct WeightPart {
   std::int64_t end = 0;
   /// Stored as [columns, rows], as PyTorch's linear layers are.
   bool transposed = false;
+  /// Stored head by head, of each its queries, keys and values, where ours are all queries, all
+  /// keys and all values (GPT-NeoX); 0: as they are.
+  std::int64_t heads = 0;
 };
 
 /// One of our weights, and the tensors it is made of, from the first column to the last.
@@ -35,9 +38,9 @@ struct WeightNaming {
   std::vector<WeightNames> weights;  ///< each once, tied or not
 };
 
-/// Hugging Face's names for GPT-2 (learned positions, layer norm, GELU) and Llama (rotary
-/// positions, RMS norm, SwiGLU); torchvision's for VGG; our own for any other model. Throws Error
-/// (input) if the executor cannot train the model.
+/// Hugging Face's names for GPT-2 (learned positions, layer norm, GELU), Llama (rotary positions,
+/// RMS norm, SwiGLU) and those whose blocks differ from these; torchvision's for VGG; our own for
+/// any other model. Throws Error (input) if the executor cannot train the model.
 WeightNaming weight_naming(const Model& model);
 
 }  // namespace stagecraft

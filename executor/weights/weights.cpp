@@ -33,14 +33,24 @@ std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, const WeightPa
   return shape;
 }
 
+/// Where a column of a part is stored.
+std::int64_t stored_column(const WeightPart& part, std::int64_t column) {
+  if (part.heads == 0) return column;
+  const std::int64_t width = (part.end - part.first) / (3 * part.heads);
+  const std::int64_t third = column / (part.heads * width);  // queries, keys or values
+  const std::int64_t head = column / width % part.heads;
+  return (head * 3 + third) * width + column % width;
+}
+
 /// Calls visit(place in the weight, place in the stored part) for every element of the part.
 template <class Visit>
 void for_each_element(Extent weight, const WeightPart& part, Visit visit) {
   const std::int64_t columns = part.end - part.first;
   for (std::int64_t row = 0; row < weight.rows; ++row) {
     for (std::int64_t column = 0; column < columns; ++column) {
+      const std::int64_t stored = stored_column(part, column);
       visit(row * weight.columns + part.first + column,
-            part.transposed ? column * weight.rows + row : row * columns + column);
+            part.transposed ? stored * weight.rows + row : row * columns + stored);
     }
   }
 }

@@ -106,7 +106,7 @@ void judge(FrameworkAnswer& answer, const Problem& problem, const std::vector<Ca
 }  // namespace
 
 std::vector<std::string> reasons_against(const Target& target, const LoadedPlan& loaded) {
-  if (target.format.empty()) return reasons_against_stagecraft(loaded.plan);
+  if (target.format.empty()) return reasons_against_stagecraft(loaded.plan, loaded.profile.model);
   std::vector<std::string> reasons =
       reasons_against(exporter_for(target), loaded.plan, loaded.profile.model, loaded.cluster);
   add_reasons_of_row(target, loaded.plan, reasons);

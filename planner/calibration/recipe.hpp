@@ -78,8 +78,6 @@ int device_count(const Recipe& recipe);
 
 /// Blocks of each stage (all its virtual ones together).
 std::vector<int> stage_blocks(const Recipe& recipe);
-/// Whether the layer is one of those that stages divide.
-bool is_block(const Layer& layer);
 /// Where the stages can only be even if the embedding and the head count as a block each (126
 /// blocks over 16 x 8 stages; --account-for-embedding-in-pipeline-split and
 /// --account-for-loss-in-pipeline-split of Megatron-LM), they do. Whether that was so.

@@ -328,10 +328,6 @@ int device_count(const Recipe& recipe) {
   return static_cast<int>(count);
 }
 
-bool is_block(const Layer& layer) {
-  return layer.kind == LayerKind::transformer || layer.kind == LayerKind::expert_transformer;
-}
-
 bool count_ends_as_blocks(Recipe& recipe) {
   const int chunks = recipe.pipeline * recipe.virtual_stages;
   const bool said = recipe.first_stage_blocks > 0 || recipe.last_stage_blocks > 0;

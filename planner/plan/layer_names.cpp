@@ -61,10 +61,16 @@ struct Vocabulary {
   std::vector<std::string> head;
 };
 
+Vocabulary vocabulary_of(const Model& model, std::string_view architecture);
+
 Vocabulary vocabulary_of(const Model& model, ModuleNames names) {
   if (names == ModuleNames::torchtitan) return {{"tok_embeddings"}, "layers.", {"norm", "lm_head"}};
   const Transformer& transformer = *model.transformer;
   const bool is_bert = transformer.token_types || !transformer.causal;
+  const bool is_neox = transformer.norm == Transformer::Norm::layer_norm &&
+                       transformer.activation == Transformer::FeedForward::gelu;
+  if (transformer.position == Transformer::Position::rotary && is_neox)
+    return vocabulary_of(model, std::string_view("gpt_neox"));
   if (transformer.position == Transformer::Position::rotary && !is_bert) {
     return {{"model.embed_tokens"}, "model.layers.", {"model.norm", "lm_head"}};
   }
@@ -95,7 +101,7 @@ constexpr std::array architectures{
                   "model.embed_tokens", "model.layers.", "model.norm lm_head"},
     Architectures{"phi", "model.embed_tokens", "model.layers.", "model.final_layernorm lm_head"},
     Architectures{"gpt_neox", "gpt_neox.embed_in", "gpt_neox.layers.",
-                  "gpt_neox.final_layer_norm embed_out"},
+                  "gpt_neox.final_layer_norm lm_head"},
     Architectures{"opt", "model.decoder.embed_tokens model.decoder.embed_positions",
                   "model.decoder.layers.", "model.decoder.final_layer_norm lm_head"},
     Architectures{"falcon", "transformer.word_embeddings", "transformer.h.",

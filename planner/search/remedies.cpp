@@ -159,9 +159,7 @@ void try_sharding(Remedies& remedies) {
 /// for attention models?).
 void try_sgd(Remedies& remedies) {
   const Problem& problem = remedies.problem();
-  const bool attends = std::ranges::any_of(problem.profile.model.layers, [](const Layer& layer) {
-    return layer.kind == LayerKind::transformer || layer.kind == LayerKind::expert_transformer;
-  });
+  const bool attends = std::ranges::any_of(problem.profile.model.layers, is_block);
   if (problem.optimizer.kind == OptimizerKind::sgd || attends) return;
   Problem changed = problem;
   changed.optimizer.kind = OptimizerKind::sgd;

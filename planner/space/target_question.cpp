@@ -120,6 +120,19 @@ void set_peers_of_experts(Problem& problem, const Target& target, const SaidOfPl
   }
 }
 
+/// Degrees among which it divides the layers.
+void set_peers(Problem& problem, const Target& target, const SaidOfPlans& said) {
+  if (target.against_peers == nullptr) return;
+  std::string reason;
+  const auto dropped = std::erase_if(problem.tensor_parallel, [&](int degree) {
+    const std::string why = target.against_peers(problem.profile.model, degree);
+    if (reason.empty()) reason = why;
+    return !why.empty();
+  });
+  if (problem.tensor_parallel.empty() || (dropped > 0 && said.tensor_parallel))
+    refuse(target, reason);
+}
+
 /// What is usual there, and what shards more.
 void set_sharding(Problem& problem, const Target& target) {
   problem.optimizer.sharding = usual_sharding(target);
@@ -182,6 +195,7 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
   set_recompute(problem, target);
   set_degrees(problem, target, said);
   set_peers_of_experts(problem, target, said);
+  set_peers(problem, target, said);
   if (!said.sharding && !serves(problem)) set_sharding(problem, target);
   if (!said.sharding && serves(problem))
     problem = with_sharding(std::move(problem), Sharding::none);

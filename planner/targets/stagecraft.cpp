@@ -7,6 +7,7 @@
 
 #include "planner/targets/targets.hpp"
 #include "profiles/error.hpp"
+#include "profiles/trained_form.hpp"
 
 namespace stagecraft {
 
@@ -15,6 +16,26 @@ namespace {
 constexpr std::array sharding_of_executor{Sharding::none, Sharding::zero1};
 constexpr std::array precisions_of_executor{Precision::bfloat16, Precision::float32,
                                             Precision::float64};
+
+std::vector<std::string> against_model_of_executor(const Model& model) {
+  for (const Layer& layer : model.layers) {
+    const std::string reason = reason_against_training(model, layer);
+    if (!reason.empty())
+      return {concat("does not train layer \"", layer.name, "\" of ", model.name, ": ", reason)};
+  }
+  return {};
+}
+
+std::string against_peers_of_executor(const Model& model, int peers) {
+  if (!model.transformer) return "";
+  for (const Layer& layer : model.layers) {
+    const std::string reason = reason_against_dividing(*model.transformer, layer, peers);
+    if (!reason.empty())
+      return concat("stagecraft run does not divide layer \"", layer.name, "\" of ", model.name,
+                    " among ", peers, " tensor-parallel devices: ", reason);
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -28,9 +49,11 @@ const Target stagecraft_target{.name = "stagecraft",
                                .sequence_parallel = false,
                                .empty_stages = true,
                                .sharding = sharding_of_executor,
-                               .precision = precisions_of_executor};
+                               .precision = precisions_of_executor,
+                               .against_model = against_model_of_executor,
+                               .against_peers = against_peers_of_executor};
 
-std::vector<std::string> reasons_against_stagecraft(const Plan& plan) {
+std::vector<std::string> reasons_against_stagecraft(const Plan& plan, const Model& model) {
   std::vector<std::string> reasons;
   const auto refuse = [&](const auto&... what) {
     reasons.push_back(concat("stagecraft run does not carry out ", what...));
@@ -49,6 +72,12 @@ std::vector<std::string> reasons_against_stagecraft(const Plan& plan) {
     refuse("sums of gradients beside the last backward; plan without --gradient-bucket");
   if (std::ranges::find(precisions_of_executor, plan.precision) == precisions_of_executor.end())
     refuse("training in ", to_string(plan.precision), "; plan with --precision fp32");
+  if (model.transformer) {
+    for (const std::string& why : against_model_of_executor(model))
+      reasons.push_back(concat("stagecraft run ", why));
+  }
+  const std::string against_peers = against_peers_of_executor(model, tensor_degree(plan));
+  if (!against_peers.empty()) reasons.push_back(against_peers);
   return reasons;
 }
 

@@ -55,6 +55,9 @@ struct Target {
   /// Why it does not have a transformer of this kind, behind its name: "has no …"; empty if it
   /// does. Null: it has every one.
   std::vector<std::string> (*against_model)(const Model& model) = nullptr;
+  /// Why it does not divide the model's layers among so many tensor-parallel devices, a sentence;
+  /// empty if it does. Null: it divides every one.
+  std::string (*against_peers)(const Model& model, int peers) = nullptr;
   /// Why it does not run such a pipeline; empty if it does. Null: it runs every one.
   std::string (*refuses)(const TargetPipeline& pipeline) = nullptr;
 };
@@ -92,6 +95,6 @@ std::string torchtitan_shards_otherwise(const TargetPipeline& pipeline);
 
 /// Why our own executor does not carry the plan out: a sentence for each thing that stands in the
 /// way.
-std::vector<std::string> reasons_against_stagecraft(const Plan& plan);
+std::vector<std::string> reasons_against_stagecraft(const Plan& plan, const Model& model);
 
 }  // namespace stagecraft

@@ -77,14 +77,18 @@ void read_rotary_scaling(const Json& config, Transformer& transformer) {
 void read_numbers_of_training(const Json& config, Blueprint& blueprint) {
   Transformer& transformer = blueprint.numbers;
   if (transformer.position != Transformer::Position::rotary) return;
-  transformer.norm_epsilon =
-      has(config, "rms_norm_eps") ? config["rms_norm_eps"].number() : blueprint.norm_epsilon;
-  transformer.rotary_base = rotary_base(config, 10000.0);
-  if (has(config, "hidden_act")) {
-    const std::string activation = config["hidden_act"].string();
+  if (has(config, "output_router_logits") && config["output_router_logits"].boolean())
+    transformer.untrainable = "its loss has a part that balances experts (output_router_logits)";
+  if (!blueprint.has_own_arithmetic) {
+    transformer.norm_epsilon =
+        has(config, "rms_norm_eps") ? config["rms_norm_eps"].number() : blueprint.norm_epsilon;
+    const std::string activation =
+        has(config, "hidden_act") ? config["hidden_act"].string() : "silu";
     if (activation != "silu" && activation != "swish")
       transformer.untrainable = concat("its hidden_act is \"", activation, "\"");
   }
+  if (blueprint.has_own_positions) return;
+  transformer.rotary_base = rotary_base(config, transformer.rotary_base);
   read_rotary_scaling(config, transformer);
 }
 

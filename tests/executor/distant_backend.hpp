@@ -146,6 +146,22 @@ class DistantBackend : public Backend {
     });
   }
 
+  void exact_gelu(const Tensor& x, Tensor& y) override {
+    later([=, this] { cpu_->exact_gelu(in(x), Out(*this, y)); });
+  }
+  void exact_gelu_input(const Tensor& dy, const Tensor& x, Tensor& dx) override {
+    later([=, this] { cpu_->exact_gelu_input(in(dy), in(x), Out(*this, dx)); });
+  }
+  void geglu(const Tensor& x, Tensor& y) override {
+    later([=, this] { cpu_->geglu(in(x), Out(*this, y)); });
+  }
+  void geglu_input(const Tensor& dy, const Tensor& x, Tensor& dx) override {
+    later([=, this] { cpu_->geglu_input(in(dy), in(x), Out(*this, dx)); });
+  }
+  void one_more(const Tensor& x, Tensor& y) override {
+    later([=, this] { cpu_->one_more(in(x), Out(*this, y)); });
+  }
+
   void gelu(const Tensor& x, Tensor& y) override {
     later([=, this] { cpu_->gelu(in(x), Out(*this, y)); });
   }

@@ -10,6 +10,7 @@
 #include "planner/costs/cost_book.hpp"
 #include "profiles/error.hpp"
 #include "profiles/estimate.hpp"
+#include "profiles/trained_form.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"
 #include "tests/profiles/expect_error.hpp"
@@ -27,13 +28,13 @@ Model model_of(Style style) {
     shape.key_value_heads = 4;
     model = make_transformer("tiny", shape, 6, 8);
   }
-  if (style == Style::qwen3 || style == Style::olmo2 || style == Style::opt) {
+  if (!family_of(style).empty()) {
     model = stepped_model({.family = family_of(style),
                            .hidden = 24,
                            .blocks = 2,
                            .key_value_heads = 4,
                            .vocabulary = 64,
-                           .bias = style == Style::opt});
+                           .bias = style == Style::opt || style == Style::neox});
   }
   return model;
 }
@@ -124,10 +125,12 @@ TEST_CASE("a peer's part of a layer multiplies what estimates say it does") {
 }
 
 TEST_CASE("a peer's part of a layer keeps and holds the bytes that estimates say", "[seconds]") {
-  const Style style = GENERATE(Style::gpt2, Style::llama, Style::qwen3, Style::olmo2, Style::opt);
+  const Style style = GENERATE(Style::gpt2, Style::llama, Style::qwen3, Style::olmo2, Style::opt,
+                               Style::neox, Style::mixtral, Style::qwen3_moe, Style::gemma);
   const Model model = model_of(style);
-  const std::vector<int> degrees =
-      style == Style::olmo2 ? std::vector{1} : std::vector{1, 2, 4};  // what can be split
+  const bool splits =
+      reason_against_dividing(*model.transformer, model.layers[1], 2).empty();  // else whole
+  const std::vector<int> degrees = splits ? std::vector{1, 2, 4} : std::vector{1};
   const Profile profile = measure_profile(model, options_for(degrees, 1));
   REQUIRE(profile.entries.size() == degrees.size());
   for (const ProfileEntry& entry : profile.entries) {

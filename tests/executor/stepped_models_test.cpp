@@ -29,7 +29,8 @@ std::vector<std::string> names_of(const Model& model) {
 }  // namespace
 
 TEST_CASE("blocks with steps end with the reference's bits, whatever the plan", "[seconds]") {
-  const Style style = GENERATE(Style::qwen3, Style::olmo2, Style::opt);
+  const Style style = GENERATE(Style::qwen3, Style::olmo2, Style::opt, Style::neox, Style::mixtral,
+                               Style::qwen3_moe, Style::gemma);
   const Precision precision = GENERATE(Precision::float32, Precision::float64);
   for (Setting setting :
        {Setting{.devices = 1}, Setting{.devices = 2}, Setting{.devices = 4, .tied = false},
@@ -53,7 +54,8 @@ TEST_CASE("blocks with steps end with the reference's bits, whatever the plan", 
 }
 
 TEST_CASE("one stage and two have the same bits, and one that is done again") {
-  const Style style = GENERATE(Style::qwen3, Style::olmo2, Style::opt);
+  const Style style = GENERATE(Style::qwen3, Style::olmo2, Style::opt, Style::neox, Style::mixtral,
+                               Style::qwen3_moe, Style::gemma);
   std::vector<std::vector<double>> losses;
   for (Setting setting : {Setting{.devices = 1}, Setting{.devices = 2},
                           Setting{.devices = 2, .recompute = Recompute::full}}) {
@@ -113,7 +115,8 @@ TEST_CASE("files that are not a family's are refused with its name") {
 }
 
 TEST_CASE("layers with steps hold as many parameters as the model says") {
-  const std::string family = GENERATE("qwen3", "olmo2", "opt");
+  const std::string family =
+      GENERATE("qwen3", "olmo2", "opt", "gpt_neox", "mixtral", "qwen3_moe", "gemma3_text");
   for (const bool tied : {true, false}) {
     for (const bool bias : {true, false}) {
       const Model model = stepped_model({.family = family, .tied = tied, .bias = bias});
@@ -138,21 +141,70 @@ TEST_CASE("steps that are not those of a form that is trained are refused in wor
   };
   Model changed = model;
   for (Step& step : changed.layers[1].steps) {
-    if (step.kind == StepKind::attention) step.window = 4;
+    if (step.kind == StepKind::attention) step.causal = false;
   }
   CHECK_THAT(refused(changed, 1),
-             ContainsSubstring("cannot train layer \"block.0\" of tiny: its steps (attention over "
-                               "4 tokens, feed-forward) are planned and not computed here"));
-  for (Step& step : changed.layers[1].steps) {
-    if (step.kind == StepKind::attention) step.window = 8;  // all there are
-  }
-  CHECK(make_layer(changed, 1) != nullptr);
+             ContainsSubstring("cannot train layer \"block.0\" of tiny: its steps (attention, "
+                               "feed-forward) are planned and not computed here"));
   changed = model;
   changed.layers[1].steps.pop_back();
   CHECK_THAT(refused(changed, 1), ContainsSubstring("planned and not computed here"));
   changed = model;
   changed.layers.back().steps.back().bias = true;
   CHECK_THAT(refused(changed, 2), ContainsSubstring("cannot train layer \"head\""));
+}
+
+TEST_CASE("attention over a window is that over all tokens where it hides none") {
+  std::vector<std::vector<double>> losses;
+  for (const std::int64_t window : {0, 3, 8}) {
+    Prepared prepared = prepare({.devices = 1, .style = Style::qwen3});
+    for (Layer& layer : prepared.profile.model.layers) {
+      for (Step& step : layer.steps) {
+        if (step.kind == StepKind::attention) step.window = window;
+      }
+    }
+    losses.push_back(run(prepared, {.steps = 2}).losses);
+  }
+  CHECK(losses[0] == losses[2]);
+  CHECK(losses[0] != losses[1]);
+}
+
+TEST_CASE("weights of experts and of heads side by side have the names of their family") {
+  const std::vector<std::string> mixtral =
+      names_of(stepped_model({.family = "mixtral", .blocks = 2}));
+  CHECK(mixtral.size() == 1 + 2 * (2 + 3 + 1 + 1 + 4 * 3) + 1);
+  CHECK(mixtral[7] == "model.layers.0.block_sparse_moe.gate.weight");
+  CHECK(mixtral[8] == "model.layers.0.block_sparse_moe.experts.0.w1.weight");
+  CHECK(mixtral[9] == "model.layers.0.block_sparse_moe.experts.0.w3.weight");
+  CHECK(mixtral[10] == "model.layers.0.block_sparse_moe.experts.0.w2.weight");
+  CHECK(mixtral[38] == "model.layers.1.block_sparse_moe.experts.3.w2.weight");
+  const std::vector<std::string> qwen = names_of(stepped_model({.family = "qwen3_moe"}));
+  CHECK(qwen[9] == "model.layers.0.mlp.gate.weight");
+  CHECK(qwen[19] == "model.layers.0.mlp.experts.3.gate_proj.weight");
+  const std::vector<std::string> gemma = names_of(stepped_model({.family = "gemma3_text"}));
+  CHECK(std::vector(gemma.begin() + 7, gemma.begin() + 10) ==
+        std::vector<std::string>{"model.layers.0.self_attn.o_proj.weight",
+                                 "model.layers.0.post_attention_layernorm.weight",
+                                 "model.layers.0.pre_feedforward_layernorm.weight"});
+  const Model neox = stepped_model({.family = "gpt_neox", .tied = false, .bias = true});
+  const WeightNaming naming = weight_naming(neox);
+  CHECK(naming.weights[3].parts.front().name ==
+        "gpt_neox.layers.0.attention.query_key_value.weight");
+  CHECK(naming.weights[3].parts.front().heads == 4);
+  CHECK(naming.weights.back().parts.front().name == "embed_out.weight");
+}
+
+TEST_CASE("weights of every family come back from a file as they went") {
+  const TemporaryFolder folder;
+  const Style style = GENERATE(Style::qwen3, Style::olmo2, Style::opt, Style::neox, Style::mixtral,
+                               Style::qwen3_moe, Style::gemma);
+  const Prepared prepared = prepare({.devices = 2, .style = style});
+  const RunResult result = run(prepared, {.steps = 1});
+  const std::string file = (folder.path() / "w.safetensors").string();
+  save_weights(file, prepared.profile.model, result);
+  const auto loaded = load_weights(file, prepared.profile.model, Precision::float32);
+  for (std::size_t i = 0; i < result.parameter_names.size(); ++i)
+    CHECK(bitwise_equal(loaded.at(result.parameter_names[i]), result.parameters[i]));
 }
 
 TEST_CASE("GPUs refuse norms of queries and keys before anything else") {
@@ -162,4 +214,11 @@ TEST_CASE("GPUs refuse norms of queries and keys before anything else") {
   const Prepared opt = prepare({.devices = 2, .style = Style::opt});
   CHECK(message_of([&] { run(opt, {.backend = BackendKind::cuda}); }) ==
         "run: tiny has relu as its activation, which GPUs do not compute yet; use --backend cpu");
+  const Prepared mixture = prepare({.devices = 2, .style = Style::mixtral});
+  CHECK(message_of([&] { run(mixture, {.backend = BackendKind::cuda}); }) ==
+        "run: tiny has experts, which GPUs do not compute yet; use --backend cpu");
+  const Prepared neox = prepare({.devices = 2, .style = Style::neox});
+  CHECK(message_of([&] { run(neox, {.backend = BackendKind::cuda}); }) ==
+        "run: tiny adds attention and feed-forward to the same input, which GPUs do not compute "
+        "yet; use --backend cpu");
 }

@@ -263,6 +263,9 @@ TEST_CASE("what cannot be split over peers is refused in words") {
   const Model whole = stepped_model({.family = "olmo2", .key_value_heads = 4});
   CHECK_THAT(message_of([&] { make_layer(whole, 1, &place); }),
              ContainsSubstring("its norms of queries and keys look at all heads"));
+  const Model experts = stepped_model({.family = "mixtral", .key_value_heads = 4});
+  CHECK_THAT(message_of([&] { make_layer(experts, 1, &place); }),
+             ContainsSubstring("its experts are computed whole on one device"));
   CHECK_THAT(message_of([&] { make_layer(builtin_model("vgg-small"), 0, &place); }),
              ContainsSubstring("layers of images are not split over tensor-parallel devices"));
 }

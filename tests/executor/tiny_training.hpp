@@ -20,16 +20,28 @@
 
 namespace stagecraft::tests {
 
-enum class Style { gpt2, llama, qwen3, olmo2, opt, network };
+enum class Style { gpt2, llama, qwen3, olmo2, opt, neox, mixtral, qwen3_moe, gemma, network };
 
+/// Of those whose blocks have steps, or experts; else "".
 inline std::string family_of(Style style) {
-  if (style == Style::opt) return "opt";
-  return style == Style::olmo2 ? "olmo2" : "qwen3";
+  switch (style) {
+    case Style::qwen3: return "qwen3";
+    case Style::olmo2: return "olmo2";
+    case Style::opt: return "opt";
+    case Style::neox: return "gpt_neox";
+    case Style::mixtral: return "mixtral";
+    case Style::qwen3_moe: return "qwen3_moe";
+    case Style::gemma: return "gemma3_text";
+    case Style::gpt2:
+    case Style::llama:
+    case Style::network: break;
+  }
+  return "";
 }
 
 inline Model tiny_model(Style style, bool tied, int heads = 2) {
   if (style == Style::network) return small_networks().front();
-  if (style == Style::qwen3 || style == Style::olmo2 || style == Style::opt) {
+  if (!family_of(style).empty()) {
     return stepped_model({.family = family_of(style),
                           .hidden = 6 * heads,
                           .blocks = 6,

@@ -20,7 +20,7 @@ import common
 try:
     import torch
     import transformers
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file
 except ImportError as error:
     common.skip(f"no transformers with torch and safetensors ({error})")
 
@@ -48,6 +48,35 @@ CONFIGS = {
     "opt": ("opt", OPT),
     "opt-no-biases": ("opt", OPT | dict(enable_bias=False, tie_word_embeddings=False)),
 }
+NEOX = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=40,
+            vocab_size=VOCABULARY, max_position_embeddings=16, rotary_emb_base=100.0, rotary_pct=0.5,
+            bos_token_id=0, eos_token_id=0, tie_word_embeddings=False)
+MIXTURE = dict(SMALL, head_dim=8)
+GEMMA = dict(SMALL, head_dim=8, pad_token_id=None, rope_local_base_freq=10.0, query_pre_attn_scalar=6,
+             sliding_window=5, layer_types=["sliding_attention", "full_attention",
+                                            "sliding_attention"])
+CONFIGS |= {
+    "neox": ("gpt_neox", NEOX),
+    "neox-sequential": ("gpt_neox", NEOX | dict(use_parallel_residual=False, rotary_pct=1.0)),
+    "neox-no-biases": ("gpt_neox", NEOX | dict(attention_bias=False, hidden_act="gelu_new",
+                                               rotary_pct=0.25)),
+    "mistral-window": ("mistral", dict(SMALL, head_dim=8, sliding_window=5)),
+    "mixtral": ("mixtral", dict(MIXTURE, num_local_experts=5, num_experts_per_tok=2,
+                                sliding_window=None)),
+    "mixtral-window": ("mixtral", dict(MIXTURE, num_local_experts=4, num_experts_per_tok=3,
+                                       sliding_window=6)),
+    "qwen3-moe": ("qwen3_moe", dict(MIXTURE, num_experts=6, num_experts_per_tok=3,
+                                    moe_intermediate_size=16)),
+    "qwen3-moe-shares": ("qwen3_moe", dict(MIXTURE, num_experts=4, num_experts_per_tok=2,
+                                           moe_intermediate_size=16, norm_topk_prob=True,
+                                           mlp_only_layers=[0], tie_word_embeddings=True)),
+    "gemma3": ("gemma3_text", GEMMA),
+    "gemma3-linear": ("gemma3_text", GEMMA | dict(
+        rope_parameters={"full_attention": {"rope_type": "linear", "factor": 4.0,
+                                            "rope_theta": 100.0},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 10.0}})),
+    "gemma3-tied": ("gemma3_text", GEMMA | dict(tie_word_embeddings=True, num_key_value_heads=1)),
+}
 PLANS = {
     "one stage": ["1xcpu"],
     "two stages": ["2xcpu", "--schedule", "1f1b", "--straight"],
@@ -63,11 +92,16 @@ def make_model(family, keys):
     """With weights of a size that lets each matter."""
     torch.manual_seed(1)
     config = transformers.AutoConfig.for_model(family, **keys)
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager",
+                                                          experts_implementation="eager")
     model = model.double().eval()  # without dropout
     sys.modules[type(model).__module__].torch = Doubles()
-    if "rope_theta" in keys:
-        rotate_in_double(model)
+    torch.Tensor.float = torch.Tensor.double
+    inner = model.base_model
+    if hasattr(inner, "rotary_emb"):
+        rotate_in_double(inner.rotary_emb, config)
+    if hasattr(inner, "embed_tokens") and hasattr(inner.embed_tokens, "embed_scale"):
+        inner.embed_tokens.embed_scale = torch.tensor(config.hidden_size**0.5, dtype=torch.float64)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             weight.copy_(0.3 * torch.randn(weight.shape) + (1 if "norm" in name else 0))
@@ -77,27 +111,38 @@ def make_model(family, keys):
 class Doubles:
     """The module torch, where single precision is double."""
 
-    float32 = torch.float64
+    float = float32 = torch.float64
 
     def __getattr__(self, name):
         return getattr(torch, name)
 
 
-def rotate_in_double(model):
+def rotate_in_double(rotary, config):
     """Cosines and sines of all positions; the classes' own are of single precision."""
-    config = model.config
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    frequencies = SMALL["rope_theta"] ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-    # As the class computes it, but for rounding.
-    torch.testing.assert_close(model.model.rotary_emb.inv_freq.double(), frequencies, rtol=1e-6,
-                               atol=0)
 
-    def forward(x, position_ids):
-        angles = position_ids[..., None].double() * frequencies
+    def frequencies(layer_type):
+        said = config.rope_parameters[layer_type] if layer_type else config.rope_parameters
+        turned = int(width * said.get("partial_rotary_factor", 1))
+        pairs = torch.arange(0, turned, 2, dtype=torch.float64)
+        found = said["rope_theta"] ** (-pairs / turned) / said.get("factor", 1)
+        # As the class computes it, but for rounding.
+        name = f"{layer_type}_inv_freq" if layer_type else "inv_freq"
+        torch.testing.assert_close(getattr(rotary, name).double(), found, rtol=1e-6, atol=0)
+        return found
+
+    def forward(x, position_ids, layer_type=None):
+        angles = position_ids[..., None].double() * frequencies(layer_type)
         angles = torch.cat([angles, angles], -1)
         return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
 
-    model.model.rotary_emb.forward = forward
+    rotary.forward = forward
+
+
+def stored(model, folder):
+    """The file that the library writes, whose names and shapes may be others than the modules'."""
+    model.save_pretrained(folder)
+    return f"{folder}/model.safetensors"
 
 
 def train(model):
@@ -136,25 +181,27 @@ def ours(stagecraft, name, config, start, data):
 def check_family(stagecraft, name, family, keys, data):
     config, model = make_model(family, keys)
     folder = stagecraft.path(name)
-    config.architectures = [type(model).__name__]
-    config.save_pretrained(folder)
-    start = stagecraft.path(f"{name}.start.safetensors")
-    weights = {key: weight.detach().clone() for key, weight in model.named_parameters()}
-    save_file(weights, start)
+    start = stored(model, folder)
+    weights = load_file(start)
     losses, end = ours(stagecraft, name, f"{folder}/config.json", start, data)
     expected = train(model)
     worst_loss = max(abs(a - b) for a, b in zip(losses, expected, strict=True))
     common.require(worst_loss < TOLERANCE, f"{name}: losses {losses}, transformers has {expected}")
     found = load_file(end)
-    final = dict(model.named_parameters())
+    final = load_file(stored(model, stagecraft.path(f"{name}-end")))
     common.require(found.keys() == final.keys(),
                    f"{name}: other names: {sorted(found.keys() ^ final.keys())}")
     worst, place = max(((found[key] - final[key]).abs().max().item(), key) for key in found)
     common.require(worst < TOLERANCE, f"{name}: {place} differs by {worst}")
     # A bias of all keys of a head alike changes no softmax, unless positions turn keys.
-    moved = min((found[key] - weights[key]).abs().max().item() for key in found
-                if not key.endswith("k_proj.bias"))
-    common.require(moved > 1e-4, f"{name}: a weight was not trained")
+    moved = {key: (found[key] - weights[key]).abs().max().item() for key in found
+             if not key.endswith("k_proj.bias")}
+    # An expert may be nobody's choice; not all of them.
+    still = [key for key, size in moved.items() if size <= 1e-4 and ".experts." not in key]
+    experts = [size for key, size in moved.items() if ".experts." in key]
+    common.require(sum(size > 1e-4 for size in experts) >= len(experts) / 2,
+                   f"{name}: most experts were not trained")
+    common.require(not still, f"{name}: not trained: {still}")
     common.ok(f"{name}: losses {' '.join(f'{loss:.6f}' for loss in losses)}, at most "
               f"{worst_loss:.0e} from transformers'; weights at most {worst:.0e}")
 

@@ -52,21 +52,30 @@ Places places_of(const AttentionShape& shape, std::int64_t sample, std::int64_t 
           .log_sum = (sample * shape.heads + head) * shape.sequence};
 }
 
-// Query rows [first, end) and the keys [0, keys) they look at.
+// Query rows [first, end) and the keys [first_key, first_key + keys) they look at.
 struct Block {
-  std::int64_t first = 0, end = 0, keys = 0, past = 0;
+  std::int64_t first = 0, end = 0, first_key = 0, keys = 0, past = 0, window = 0;
   bool causal = true;
   std::int64_t rows() const { return end - first; }
-  // Of query row `row`, counted from the block's first.
-  std::int64_t visible(std::int64_t row) const { return causal ? past + first + row + 1 : keys; }
+  // Of query row `row`, counted from the block's first: the keys [hidden, visible), counted from
+  // the block's first key.
+  std::int64_t visible(std::int64_t row) const {
+    return causal ? past + first + row + 1 - first_key : keys;
+  }
+  std::int64_t hidden(std::int64_t row) const {
+    return window == 0 ? 0 : std::max<std::int64_t>(0, visible(row) - window);
+  }
 };
 
 template <class Visit>
 void for_each_block(const AttentionShape& shape, Visit visit) {
   for (std::int64_t first = 0; first < shape.sequence; first += block_rows) {
     const std::int64_t end = std::min(first + block_rows, shape.sequence);
-    visit(Block{first, end, shape.causal ? shape.past + end : key_rows(shape), shape.past,
-                shape.causal});
+    const std::int64_t end_key = shape.causal ? shape.past + end : key_rows(shape);
+    const std::int64_t first_key =
+        shape.window == 0 ? 0 : std::max<std::int64_t>(0, shape.past + first + 1 - shape.window);
+    visit(
+        Block{first, end, first_key, end_key - first_key, shape.past, shape.window, shape.causal});
   }
 }
 
@@ -78,7 +87,8 @@ void for_each_head(const AttentionShape& shape, Visit visit) {
 }
 
 double score_scale(const AttentionShape& shape) {
-  return 1.0 / std::sqrt(static_cast<double>(shape.head_width));
+  return 1.0 / std::sqrt(shape.score_width > 0 ? shape.score_width
+                                               : static_cast<double>(shape.head_width));
 }
 
 // The block's scores become exponentials relative to the row's largest, zero where hidden; returns
@@ -88,10 +98,13 @@ STAGECRAFT_VECTORISED void exponentials(T* scores, Block block, T* log_sum, T* i
   for (std::int64_t row = 0; row < block.rows(); ++row) {
     T* values = scores + row * block.keys;
     const std::int64_t visible = block.visible(row);
-    const T top = largest(values, visible);
-    for (std::int64_t i = 0; i < visible; ++i) values[i] = exponential(values[i] - top);
+    const std::int64_t hidden = block.hidden(row);
+    const T top = largest(values + hidden, visible - hidden);
+    for (std::int64_t i = 0; i < hidden; ++i) values[i] = 0;
+    for (std::int64_t i = hidden; i < visible; ++i) values[i] = exponential(values[i] - top);
     for (std::int64_t i = visible; i < block.keys; ++i) values[i] = 0;
-    const T sum = ordered_sum<T>(visible, [&](std::int64_t i) { return values[i]; });
+    const T* seen = values + hidden;
+    const T sum = ordered_sum<T>(visible - hidden, [&](std::int64_t i) { return seen[i]; });
     log_sum[row] = top + std::log(sum);
     inverse_sum[row] = T(1) / sum;
   }
@@ -111,8 +124,10 @@ STAGECRAFT_VECTORISED void probabilities(T* scores, Block block, const T* log_su
   for (std::int64_t row = 0; row < block.rows(); ++row) {
     T* values = scores + row * block.keys;
     const std::int64_t visible = block.visible(row);
+    const std::int64_t hidden = block.hidden(row);
     const T shift = log_sum[row];
-    for (std::int64_t i = 0; i < visible; ++i) values[i] = exponential(values[i] - shift);
+    for (std::int64_t i = 0; i < hidden; ++i) values[i] = 0;
+    for (std::int64_t i = hidden; i < visible; ++i) values[i] = exponential(values[i] - shift);
     for (std::int64_t i = visible; i < block.keys; ++i) values[i] = 0;
   }
 }
@@ -142,8 +157,12 @@ struct Head {
   std::int64_t width;
 
   Factor<T> query(Block block) const { return {qkv + at.query + block.first * packed, packed}; }
-  Factor<T> key(bool transposed) const { return {qkv + at.key, packed, transposed}; }
-  Factor<T> value(bool transposed) const { return {qkv + at.value, packed, transposed}; }
+  Factor<T> key(Block block, bool transposed) const {
+    return {qkv + at.key + block.first_key * packed, packed, transposed};
+  }
+  Factor<T> value(Block block, bool transposed) const {
+    return {qkv + at.value + block.first_key * packed, packed, transposed};
+  }
 };
 
 template <class T>
@@ -248,10 +267,10 @@ void attention(const T* qkv, const AttentionShape& shape, T* y, T* log_sum, T* w
     const Head<T> head{qkv, at, packed_width(shape), width};
     for_each_block(shape, [&](Block block) {
       T* out = y + at.output + block.first * stride;
-      multiply(score_scale(shape), head.query(block), head.key(true), width, 0,
+      multiply(score_scale(shape), head.query(block), head.key(block, true), width, 0,
                square(scores, block));
       exponentials(scores, block, log_sum + at.log_sum + block.first, inverse_sums);
-      multiply(1, square_factor<T>(scores, block, false), head.value(false), block.keys, 0,
+      multiply(1, square_factor<T>(scores, block, false), head.value(block, false), block.keys, 0,
                Product<T>{out, stride, block.rows(), width});
       scale_rows(out, stride, block.rows(), width, inverse_sums);
     });
@@ -274,16 +293,16 @@ void attention_input(const T* dy, const T* qkv, const T* y, const T* log_sum,
       const T* out = y + at.output + block.first * stride;
       const T* dout = dy + at.output + block.first * stride;
       T* dquery = dqkv + at.query + block.first * packed;
-      multiply(scale, head.query(block), head.key(true), width, 0, square(p, block));
+      multiply(scale, head.query(block), head.key(block, true), width, 0, square(p, block));
       probabilities(p, block, log_sum + at.log_sum + block.first);
       multiply(1, square_factor<T>(p, block, true), Factor<T>{dout, stride}, block.rows(), 1,
-               Product<T>{dqkv + at.value, packed, block.keys, width});
-      multiply(1, Factor<T>{dout, stride}, head.value(true), width, 0, square(ds, block));
+               Product<T>{dqkv + at.value + block.first_key * packed, packed, block.keys, width});
+      multiply(1, Factor<T>{dout, stride}, head.value(block, true), width, 0, square(ds, block));
       score_gradients(p, ds, block, dout, out, stride, width);
-      multiply(scale, square_factor<T>(ds, block, false), head.key(false), block.keys, 0,
+      multiply(scale, square_factor<T>(ds, block, false), head.key(block, false), block.keys, 0,
                Product<T>{dquery, packed, block.rows(), width});
       multiply(scale, square_factor<T>(ds, block, true), head.query(block), block.rows(), 1,
-               Product<T>{dqkv + at.key, packed, block.keys, width});
+               Product<T>{dqkv + at.key + block.first_key * packed, packed, block.keys, width});
     });
   });
 }

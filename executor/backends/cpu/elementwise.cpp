@@ -47,6 +47,11 @@ template <class T, class Argument, class Use>
   }
 }
 
+template <class T>
+T normal_distribution(T x) {
+  return T(0.5) * std::erfc(x * T(-0.70710678118654752));
+}
+
 }  // namespace
 
 template <class T>
@@ -119,6 +124,57 @@ STAGECRAFT_VECTORISED void swiglu_input(const T* dy, Matrix<const T> x, T* dx) {
 }
 
 template <class T>
+void exact_gelu(const T* x, T* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * normal_distribution(x[i]);
+}
+
+template <class T>
+void exact_gelu_input(const T* dy, const T* x, T* dx, std::int64_t count) {
+  constexpr T density = T(0.39894228040143268);  // of the normal distribution at 0: 1 / sqrt(2 pi)
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T slope = density * std::exp(T(-0.5) * x[i] * x[i]);
+    dx[i] = dy[i] * (normal_distribution(x[i]) + x[i] * slope);
+  }
+}
+
+template <class T>
+STAGECRAFT_VECTORISED void geglu(Matrix<const T> x, T* y) {
+  const std::int64_t width = x.columns / 2;
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const T* gate = x.row(row);
+    const T* up = gate + width;
+    T* out = y + row * width;
+    with_sigmoids<T>(
+        width, [&](std::int64_t i) { return twice_u(gate[i]); },
+        [&](std::int64_t i, Sigmoid<T> s) { out[i] = gate[i] * s.value * up[i]; });
+  }
+}
+
+template <class T>
+STAGECRAFT_VECTORISED void geglu_input(const T* dy, Matrix<const T> x, T* dx) {
+  const std::int64_t width = x.columns / 2;
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const T* gate = x.row(row);
+    const T* up = gate + width;
+    const T* gradient = dy + row * width;
+    T* dgate = dx + row * x.columns;
+    T* dup = dgate + width;
+    with_sigmoids<T>(
+        width, [&](std::int64_t i) { return twice_u(gate[i]); },
+        [&](std::int64_t i, Sigmoid<T> s) {
+          const T slope = gelu_linear<T> + T(3) * gelu_cubic<T> * gate[i] * gate[i];
+          dgate[i] = gradient[i] * up[i] * (s.value + gate[i] * slope * (s.value * s.complement));
+          dup[i] = gradient[i] * gate[i] * s.value;
+        });
+  }
+}
+
+template <class T>
+STAGECRAFT_VECTORISED void one_more(const T* x, T* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = T(1) + x[i];
+}
+
+template <class T>
 STAGECRAFT_VECTORISED void relu(T* x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] > T(0) ? x[i] : T(0);
 }
@@ -128,15 +184,20 @@ STAGECRAFT_VECTORISED void relu_input(const T* dy, const T* y, T* dx, std::int64
   for (std::int64_t i = 0; i < count; ++i) dx[i] = y[i] > T(0) ? dy[i] : T(0);
 }
 
-#define STAGECRAFT_INSTANTIATE(T)                                 \
-  template void add(const T*, T*, std::int64_t);                  \
-  template void add_bias(const T*, Matrix<T>);                    \
-  template void add_rows(Matrix<const T>, T*);                    \
-  template void gelu(const T*, T*, std::int64_t);                 \
-  template void gelu_input(const T*, const T*, T*, std::int64_t); \
-  template void relu(T*, std::int64_t);                           \
-  template void relu_input(const T*, const T*, T*, std::int64_t); \
-  template void swiglu(Matrix<const T>, T*);                      \
+#define STAGECRAFT_INSTANTIATE(T)                                       \
+  template void exact_gelu(const T*, T*, std::int64_t);                 \
+  template void exact_gelu_input(const T*, const T*, T*, std::int64_t); \
+  template void geglu(Matrix<const T>, T*);                             \
+  template void geglu_input(const T*, Matrix<const T>, T*);             \
+  template void one_more(const T*, T*, std::int64_t);                   \
+  template void add(const T*, T*, std::int64_t);                        \
+  template void add_bias(const T*, Matrix<T>);                          \
+  template void add_rows(Matrix<const T>, T*);                          \
+  template void gelu(const T*, T*, std::int64_t);                       \
+  template void gelu_input(const T*, const T*, T*, std::int64_t);       \
+  template void relu(T*, std::int64_t);                                 \
+  template void relu_input(const T*, const T*, T*, std::int64_t);       \
+  template void swiglu(Matrix<const T>, T*);                            \
   template void swiglu_input(const T*, Matrix<const T>, T*);
 
 STAGECRAFT_INSTANTIATE(float)

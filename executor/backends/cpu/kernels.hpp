@@ -56,6 +56,55 @@ void relu(T* x, std::int64_t count);
 template <class T>
 void relu_input(const T* dy, const T* y, T* dx, std::int64_t count);
 
+/// By the error function.
+template <class T>
+void exact_gelu(const T* x, T* y, std::int64_t count);
+template <class T>
+void exact_gelu_input(const T* dy, const T* x, T* dx, std::int64_t count);
+template <class T>
+void geglu(Matrix<const T> x, T* y);
+template <class T>
+void geglu_input(const T* dy, Matrix<const T> x, T* dx);
+/// y = 1 + x.
+template <class T>
+void one_more(const T* x, T* y, std::int64_t count);
+
+// experts.cpp
+
+struct ExpertSizes {
+  std::int64_t tokens = 0;
+  std::int64_t hidden = 0;
+  std::int64_t inner = 0;   ///< of one expert
+  std::int64_t active = 0;  ///< experts that a token passes
+};
+/// As ExpertChoice: probabilities [tokens, experts], chosen [tokens, active].
+template <class T>
+struct ExpertRows {
+  Matrix<const T> probabilities;
+  Matrix<const T> chosen;
+  bool shares_add_up = true;
+  T probability(std::int64_t token, std::int64_t rank) const {
+    return probabilities.row(token)[static_cast<std::int64_t>(chosen.row(token)[rank])];
+  }
+};
+template <class T>
+void choose_experts(Matrix<T> logits, std::int64_t active, T* chosen);
+/// Elements of workspace: of forward and of the weights' gradients; of backward_input.
+std::int64_t experts_workspace(const ExpertSizes& sizes);
+std::int64_t experts_input_workspace(const ExpertSizes& sizes);
+template <class T>
+void experts(const T* x, const ExpertSizes& sizes, const ExpertRows<T>& choice,
+             std::span<const T* const> up, std::span<const T* const> down, T* before, T* active,
+             T* y, T* workspace);
+template <class T>
+void experts_input(const T* dy, const ExpertSizes& sizes, const ExpertRows<T>& choice,
+                   std::span<const T* const> up, std::span<const T* const> down, const T* before,
+                   const T* active, T* dbefore, T* dx, T* dlogits, T* workspace);
+template <class T>
+void experts_weight(const T* x, const T* dy, const ExpertSizes& sizes, const ExpertRows<T>& choice,
+                    const T* active, const T* dbefore, std::span<T* const> dup,
+                    std::span<T* const> ddown, T* workspace);
+
 // convolution.cpp
 
 /// Elements of workspace each of the three below needs.

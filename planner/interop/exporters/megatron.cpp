@@ -417,10 +417,17 @@ std::string unsaid_of(const Model& model) {
   if (!model.transformer->untrainable.empty()) return model.transformer->untrainable;
   for (const Layer& layer : model.layers) {
     const auto form = trained_form(*model.transformer, layer);
-    if (form && form->norms_behind) return "its norms stand behind attention and feed-forward";
-    if (form && form->relu) return "its activation is relu";
-    if (form) return "its queries and keys are normed head by head (--qk-layernorm)";
+    if (!form) continue;
+    if (form->norms_behind) return "its norms stand behind attention and feed-forward";
+    if (form->relu) return "its activation is relu";
+    if (form->query_key_norm != QueryKeyNorm::none)
+      return "its queries and keys are normed head by head (--qk-layernorm)";
   }
+  const Arithmetic& arithmetic = model.transformer->arithmetic;
+  if (arithmetic.parallel_residual) return "attention and feed-forward are of the same input";
+  if (arithmetic.rotary_width > 0)
+    return concat("positions turn ", arithmetic.rotary_width,
+                  " numbers of each head (--rotary-percent)");
   return "";
 }
 

@@ -21,6 +21,9 @@ struct Blueprint {
   /// Whether the executor trains it by its steps (trained_form.hpp).
   bool is_trained = false;
   double norm_epsilon = 1e-6;  ///< where the file says nothing
+  /// What `numbers` say already: the norms' epsilon and the activation; rotary positions.
+  bool has_own_arithmetic = false;
+  bool has_own_positions = false;
   Steps embedding;
   std::vector<Steps> encoder;  ///< of encoder-decoder models, before `blocks`
   Steps encoder_last;          ///< the norm behind it

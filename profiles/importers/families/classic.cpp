@@ -139,14 +139,40 @@ Blueprint read_gptj(Keys& keys) {
   return blueprint;
 }
 
+namespace {
+
+/// What GPT-NeoX's blocks compute with: a feed-forward beside attention unless the file says behind
+/// it, and a part of each head that positions turn.
+void set_neox_numbers(Keys& keys, Blueprint& blueprint, const GroupedAttention& attention) {
+  Transformer& numbers = blueprint.numbers;
+  Arithmetic& arithmetic = numbers.arithmetic;
+  blueprint.is_trained = blueprint.has_own_arithmetic = true;
+  numbers.activation = Transformer::FeedForward::gelu;
+  numbers.attention_bias = numbers.output_bias = attention.query_bias;
+  numbers.feed_forward_bias = true;
+  numbers.norm_epsilon = keys.number("layer_norm_eps", 1e-5);
+  numbers.rotary_base = keys.number("rotary_emb_base", 10000.0);
+  arithmetic.parallel_residual = keys.flag("use_parallel_residual", true);
+  if (attention.rotary_width < attention.width) arithmetic.rotary_width = attention.rotary_width;
+  if (attention.rotary_width == 0) numbers.untrainable = "positions turn nothing of its heads";
+  const std::string activation = keys.word("hidden_act", "gelu");
+  if (activation == "gelu") {
+    arithmetic.activation = Arithmetic::Activation::exact_gelu;
+  } else if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
+    numbers.untrainable = concat("its hidden_act is \"", activation, "\"");
+  }
+}
+
+}  // namespace
+
 Blueprint read_gpt_neox(Keys& keys) {
   keys.need({"intermediate_size"});
   const Sizes sizes = read_sizes(keys, {50432, 6144, 24576, 44, 64, 0, 0, 2048});
   Blueprint blueprint = start(keys, sizes, false, shifting);
   GroupedAttention shape = classic_attention(sizes, keys.flag("attention_bias", true));
   shape.rotary_width = rotary_width(keys, sizes.head_width, 0.25);
-  keys.ignore({"use_parallel_residual"});
   fill(blueprint, sizes.blocks, classic_block({.attention = shape, .inner = sizes.inner}));
+  set_neox_numbers(keys, blueprint, shape);
   return blueprint;
 }
 

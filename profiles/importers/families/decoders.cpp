@@ -1,6 +1,7 @@
 #include "profiles/importers/families/decoders.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "profiles/error.hpp"
@@ -227,13 +228,60 @@ void set_trained(const DecoderRow& row, Blueprint& blueprint, const GroupedAtten
   blueprint.norm_epsilon = row.norm_epsilon;
   for (const std::int64_t window : windows) {
     if (window == 0 || window >= numbers.positions) continue;
-    blueprint.is_plain = blueprint.is_trained = false;
-    numbers.untrainable = concat("its attention slides over ", window, " tokens");
+    blueprint.is_plain = false;
+    blueprint.is_trained = true;
   }
   if (attention.rotary_width != attention.width) {
     blueprint.is_plain = blueprint.is_trained = false;
     numbers.untrainable = concat("only ", attention.rotary_width, " of a head's ", attention.width,
                                  " numbers are turned by their position");
+  }
+}
+
+/// "rope_parameters" has one member for each kind of attention; older files have keys for each.
+void read_gemma_positions(Keys& keys, Transformer& numbers) {
+  Arithmetic& arithmetic = numbers.arithmetic;
+  numbers.rotary_base = keys.number("rope_theta", 1e6);
+  arithmetic.window_rotary_base = keys.number("rope_local_base_freq", 1e4);
+  const auto read = [&](const Json& rope, double& base, bool scales) {
+    if (!rope.is_object()) return;
+    if (rope.contains("rope_theta") && rope["rope_theta"].is_number())
+      base = rope["rope_theta"].number();
+    const char* type_name = rope.contains("rope_type") ? "rope_type" : "type";
+    const bool typed = rope.contains(type_name) && rope[type_name].is_string();
+    const std::string type = typed ? rope[type_name].string() : "default";
+    if (type == "default") return;
+    if (type != "linear" || !scales || !rope.contains("factor")) {
+      numbers.untrainable = concat("its positions are scaled by \"", type, "\"");
+      return;
+    }
+    arithmetic.rotary_factor = rope["factor"].number();
+  };
+  if (keys.has("rope_scaling")) read(keys.at("rope_scaling"), numbers.rotary_base, true);
+  if (!keys.has("rope_parameters")) return;
+  const Json rope = keys.at("rope_parameters");
+  if (rope.contains("full_attention")) read(rope["full_attention"], numbers.rotary_base, true);
+  if (rope.contains("sliding_attention"))
+    read(rope["sliding_attention"], arithmetic.window_rotary_base, false);
+}
+
+/// Norms by 1 + weight, words' rows times the root of their width, scores over the root of a number
+/// of their own, positions of windows by a base of their own.
+void set_gemma_arithmetic(Keys& keys, Blueprint& blueprint) {
+  Transformer& numbers = blueprint.numbers;
+  blueprint.has_own_arithmetic = blueprint.has_own_positions = true;
+  numbers.norm_epsilon = keys.number("rms_norm_eps", 1e-6);
+  Arithmetic& arithmetic = numbers.arithmetic;
+  arithmetic.norms_from_one = true;
+  arithmetic.embedding_scale = std::sqrt(static_cast<double>(numbers.hidden));
+  arithmetic.score_width = keys.number("query_pre_attn_scalar", 256);
+  arithmetic.activation = Arithmetic::Activation::tanh_gelu;
+  read_gemma_positions(keys, numbers);
+  const std::string activation = keys.word("hidden_activation", "gelu_pytorch_tanh");
+  if (activation != "gelu_pytorch_tanh")
+    numbers.untrainable = concat("its hidden_activation is \"", activation, "\"");
+  for (const std::string_view name : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (keys.has(name)) numbers.untrainable = concat("its ", name, " bounds what it scores");
   }
 }
 
@@ -271,6 +319,8 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
     set_experts(keys, row.mixture.active_key, blueprint.numbers, mixing);
     routed = mixture(mixing);
     sparse = sparse_blocks(row.mixture, keys, sizes.blocks);
+    if (!row.mixture.shares_key.empty())
+      blueprint.numbers.experts->shares_add_up = keys.flag(row.mixture.shares_key, false);
     const auto first = std::find(sparse.begin(), sparse.end(), true);
     blueprint.numbers.experts->dense_blocks = first - sparse.begin();
   }
@@ -283,6 +333,7 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
   }
   if (!row.head_bias_key.empty()) blueprint.head_bias = keys.flag(row.head_bias_key, false);
   if (row.is_plain || row.is_trained) set_trained(row, blueprint, attending, bias, windows);
+  if (row.is_gemma) set_gemma_arithmetic(keys, blueprint);
   if (row.predicts)
     blueprint.prediction_modules = keys.natural("num_nextn_predict_layers|num_mtp_layers", 0);
   for (const std::string_view key : row.harmless) {

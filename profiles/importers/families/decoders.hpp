@@ -82,6 +82,7 @@ struct MixtureRow {
   bool router_bias = false;
   bool expert_bias = false;
   bool trained_scores = false;  ///< a trainable number for each expert
+  std::string_view shares_key;  ///< of a flag (absent: false): shares add up; "": they do
   SparseBlocks blocks = SparseBlocks::all;
   std::string_view dense_key = "first_k_dense_replace";
   std::int64_t dense = 0;
@@ -99,6 +100,7 @@ struct DecoderRow {
   bool is_plain = false;       ///< a Transformer's numbers say it all, but for windows and the like
   bool is_trained = false;     ///< the executor computes its steps, but for windows and the like
   double norm_epsilon = 1e-6;  ///< default of "rms_norm_eps"
+  bool is_gemma = false;       ///< its blocks scale and norm as Gemma 3's do
   bool predicts = false;       ///< "num_nextn_predict_layers" are modules of DeepSeek-V3's form
   /// Keys that stand in the family's files and change neither parameters nor work.
   std::array<std::string_view, 16> harmless = {};

@@ -31,9 +31,12 @@ std::vector<Model> stepped_models() {
   other.tied = false;
   other.bias = true;
   std::vector<Model> models{stepped_model(shape), stepped_model(other)};
-  for (const std::string family : {"olmo2", "opt"}) {
+  for (const std::string family :
+       {"olmo2", "opt", "gpt_neox", "mixtral", "qwen3_moe", "gemma3_text"}) {
     for (SteppedShape each : {shape, other}) {
       each.family = family;
+      if (family == "gpt_neox") each.hidden = 16;  // heads of 4, of which 2 are turned
+      if (family == "gemma3_text") each.blocks = 2;
       models.push_back(stepped_model(each));
     }
   }
@@ -125,10 +128,11 @@ Flow flow_of(const Case& test_case) {
   return flow;
 }
 
-bool has_relu(const Model& model) {
+/// ReLU, and a choice of experts.
+bool has_kinks(const Model& model) {
   return std::ranges::any_of(model.layers, [&](const Layer& layer) {
     const auto form = trained_form(*model.transformer, layer);
-    return form && form->relu;
+    return form && (form->relu || form->experts);
   });
 }
 
@@ -138,7 +142,7 @@ class Bench {
   Bench(const Case& test_case, Precision precision, std::int64_t count = 2)
       : layer(make_layer(test_case.model, test_case.index)),
         smooth(test_case.model.transformer.has_value()),
-        relu(smooth && has_relu(test_case.model)) {
+        kinks(smooth && has_kinks(test_case.model)) {
     const Flow flow = flow_of(test_case);
     for (const ParameterSpec& spec : layer->parameters()) {
       const auto seed = static_cast<unsigned>(100 + parameters.size());
@@ -187,8 +191,8 @@ class Bench {
 
   // Central differences of fourth order of the objective with respect to a tensor.
   Values differences(Tensor& tensor) {
-    // ReLU and maximum have kinks, which a longer step would jump over.
-    const double step = smooth && !relu ? 2e-3 : 1e-5;
+    // A longer step would jump over kinks.
+    const double step = smooth && !kinks ? 2e-3 : 1e-5;
     Values result;
     for (std::size_t i = 0; i < static_cast<std::size_t>(tensor.elements()); ++i) {
       const double start = value(tensor, i);
@@ -205,7 +209,7 @@ class Bench {
   std::unique_ptr<Backend> backend = make_cpu_backend();
   std::unique_ptr<TrainableLayer> layer;
   bool smooth;
-  bool relu;
+  bool kinks;
   std::vector<Parameter> parameters;
   std::vector<std::int32_t> tokens, targets;
   Samples samples;
@@ -336,7 +340,8 @@ TEST_CASE("every layer gives back the memory of its passes, and keeps only what 
 
 TEST_CASE("attention that is dropped comes back with the same bits") {
   const LayerMaker maker = GENERATE(from_range(layer_makers));
-  const bool attends = maker.kind == LayerKind::transformer;
+  const bool attends =
+      maker.kind == LayerKind::transformer || maker.kind == LayerKind::expert_transformer;
   for (const Case& test_case : cases_of(maker, some_models())) {
     Bench kept(test_case, Precision::float32), dropped(test_case, Precision::float32);
     kept.forward();
