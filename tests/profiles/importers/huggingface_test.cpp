@@ -231,16 +231,15 @@ TEST_CASE("what changes results but no costs is remembered") {
   CHECK(reason(llama_like("llama", base + R"(, "hidden_act": "gelu")")) ==
         "its hidden_act is \"gelu\"");
   CHECK(reason(llama_like("llama", base + R"(, "hidden_act": "silu")")).empty());
-  CHECK(reason(llama_like("mistral", base + R"(, "sliding_window": 4096)")) ==
-        "its attention slides over 4096 tokens");
+  CHECK(reason(llama_like("mistral", base + R"(, "sliding_window": 4096)")).empty());
   CHECK(reason(llama_like("mistral", base + R"(, "sliding_window": null)")).empty());
   CHECK(reason(llama_like("qwen2", base + R"(, "sliding_window": 4096)")).empty());
   CHECK(reason(llama_like("qwen2", base + R"(, "sliding_window": 8, "use_sliding_window": true,
-                                            "max_window_layers": 1)")) ==
-        "its attention slides over 8 tokens");
+                                            "max_window_layers": 1)"))
+            .empty());
   CHECK(reason(llama_like("qwen3", base + R"(, "sliding_window": 8, "use_sliding_window": true,
-                                            "max_window_layers": 1)")) ==
-        "its attention slides over 8 tokens");
+                                            "max_window_layers": 1)"))
+            .empty());
   CHECK(reason(llama_like("qwen3", base + R"(, "hidden_act": "gelu")")) ==
         "its hidden_act is \"gelu\"");
   CHECK(reason(llama_like("gemma", base)) ==
