@@ -111,6 +111,21 @@ std::vector<Launcher> launchers() {
   return all;
 }
 
+/// What Open MPI has put into /dev/shm and /tmp for a run with these processes.
+std::set<std::filesystem::path> files_of_mpi(const std::vector<int>& family) {
+  std::set<std::filesystem::path> files;
+  for (const int pid : family) {
+    std::ifstream maps(concat("/proc/", pid, "/maps"));
+    for (std::string line; std::getline(maps, line);) {
+      const std::size_t at = line.find("/dev/shm/vader_segment.");
+      if (at != std::string::npos) files.insert(line.substr(at));
+      const std::size_t session = line.find("/ompi.");
+      if (session != std::string::npos) files.insert(line.substr(line.find('/')));
+    }
+  }
+  return files;
+}
+
 }  // namespace
 
 TEST_CASE("an mpirun that ends well without its ranks is no run that ended well") {
@@ -143,10 +158,18 @@ TEST_CASE("whoever kills a launcher or mpirun leaves no rank behind", "[seconds]
       for (const int pid : family) {
         if (victim == "mpirun" && is_called(pid, "mpirun")) killed = pid;
       }
+      const std::set<std::filesystem::path> files = files_of_mpi(family);
+      CHECK(files.size() >= (launcher.transport == "mpi" ? 3 : 0));
       kill(killed, SIGKILL);
       if (victim == "mpirun" && !launcher.more.empty()) kill(run.pid(), SIGKILL);
       CHECK(all_end(family, end_within));
       CHECK(run.wait() != 0);
+      // A launcher that is there to see its mpirun killed removes what that one cannot.
+      if (victim == "mpirun" && !launcher.more.empty()) continue;
+      for (const std::filesystem::path& file : files) {
+        INFO(file);
+        CHECK_FALSE(std::filesystem::exists(file));
+      }
     }
   }
 }

@@ -201,7 +201,7 @@ class Children {
 
   void add(pid_t child) {
     running_.push_back(child);
-    ends_.emplace_back();
+    ends_.push_back({.pid = child});
   }
 
   /// Passes a signal on; the second one kills.

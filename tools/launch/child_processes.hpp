@@ -24,6 +24,7 @@ struct ChildCommand {
 };
 
 struct ChildEnd {
+  int pid = 0;               ///< which it had
   int status = 0;            ///< as waitpid's
   bool was_stopped = false;  ///< by this program, since others had ended
 };

@@ -18,6 +18,7 @@
 
 #include "executor/transports/processes.hpp"
 #include "profiles/error.hpp"
+#include "tools/launch/files_of_mpirun.hpp"
 
 namespace stagecraft {
 namespace {
@@ -123,6 +124,18 @@ void await_end_of_any(const std::vector<ProcessMark>& marks) {
   }
 }
 
+/// Where the launcher is gone, its mpirun has been asked to end the ranks and to remove its files;
+/// ranks that end by themselves meanwhile may keep it from doing so. Files of one that was killed
+/// are removed here.
+void leave_to_mpirun(const ProcessMark& mpirun) {
+  constexpr auto patience = 300ms;
+  constexpr auto between_looks = 5ms;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (is_there(mpirun) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(between_looks);
+  if (!is_there(mpirun)) remove_files_of_mpirun(mpirun.pid);
+}
+
 }  // namespace
 
 std::string launcher_variable() {
@@ -139,11 +152,14 @@ void end_with_launcher() {
   if (!started) return;
   std::vector<ProcessMark> marks;
   if (const auto mark = announced_launcher()) marks.push_back(*mark);
-  const bool has_ancestor = started->transport == "mpi" || started->launcher == "torchrun";
-  if (const auto mark = launching_ancestor(); mark && has_ancestor) marks.push_back(*mark);
+  const bool is_of_mpi = started->transport == "mpi";
+  const auto ancestor =
+      is_of_mpi || started->launcher == "torchrun" ? launching_ancestor() : std::nullopt;
+  if (ancestor) marks.push_back(*ancestor);
   if (marks.empty()) return;
-  std::thread([marks = std::move(marks)] {
+  std::thread([marks = std::move(marks), ancestor, is_of_mpi] {
     await_end_of_any(marks);
+    if (ancestor && is_of_mpi) leave_to_mpirun(*ancestor);
     _exit(exit_code(ErrorKind::execution));  // nobody is left to be told
   }).detach();
 }

@@ -29,6 +29,7 @@
 #include "profiles/machine_memory.hpp"
 #include "profiles/text.hpp"
 #include "tools/launch/child_processes.hpp"
+#include "tools/launch/files_of_mpirun.hpp"
 #include "tools/launch/lifeline.hpp"
 #include "tools/launch/own_command_line.hpp"
 
@@ -238,6 +239,7 @@ int start_by_mpirun(const ProcessOptions& options, const TransportMaker& transpo
       concat(asked_for,
              ": there is no mpirun on the path; sudo apt-get install openmpi-bin, or --transport "
              "tcp does without, or --transport threads runs all ranks in one process"));
+  if (WIFSIGNALED(ends.front().status)) remove_files_of_mpirun(ends.front().pid);
   if (const auto finished = remarks.finished()) return *finished;
   const int code = code_after(ends);
   if (const auto interrupted = interrupted_code(interrupt, remarks, code)) return *interrupted;
