@@ -21,16 +21,17 @@ void keep_input(LayerBuilder& layer) {
   }
 }
 
-/// Up, activation and down for `tokens` rows over `count` experts of this width on the device.
-void add_projections(LayerBuilder& layer, double count, double tokens, double inner) {
+/// Up, activation and down for `tokens` rows over `met` of `count` experts of this width on the
+/// device.
+void add_projections(LayerBuilder& layer, double count, double met, double tokens, double inner) {
   const DeviceShare& share = layer.share();
   const double up = projections_up(share.transformer) * inner;
   const bool of_experts = count > 1 || share.transformer.experts.has_value();
   const std::size_t first = layer.operations();
-  layer.grouped_linear(of_experts ? "expert up" : "up", count, tokens, up, share.hidden);
+  layer.grouped_linear(of_experts ? "expert up" : "up", met, tokens, up, share.hidden);
   layer.traffic("activation", tokens * (up + inner) * share.element,
                 tokens * (2 * up + inner) * share.element);
-  layer.grouped_linear(of_experts ? "expert down" : "down", count, tokens, share.hidden, inner);
+  layer.grouped_linear(of_experts ? "expert down" : "down", met, tokens, share.hidden, inner);
   if (!share.setting.grouped_experts) layer.repeated_since(first, count);
   layer.keep("activation input", tokens * up * share.element);
   layer.keep("activation", tokens * inner * share.element);
@@ -42,12 +43,20 @@ void add_routed(LayerBuilder& layer, const Experts& experts) {
   const double inner = static_cast<double>(experts.feed_forward) / share.expert_tensor;
   const auto active = static_cast<double>(experts.active);
   add_dispatch(layer, active, share.hidden);
-  add_projections(layer, local, routed_rows(share, active).computed, inner);
+  const double rows = routed_rows(share, active).computed;
+  const double met = experts_met(share, static_cast<double>(experts.count), active, rows);
+  add_projections(layer, local, met, rows, inner);
   add_combine(layer, active, share.hidden);
   layer.weights(local * (projections_up(share.transformer) + 1) * inner * share.hidden, true);
 }
 
 }  // namespace
+
+double experts_met(const DeviceShare& share, double experts, double active, double rows) {
+  const double degree = share.setting.expert_parallel;
+  const double tokens = rows * degree / active;  // of all peers
+  return experts / degree * (1 - std::pow(1 - active / experts, tokens));
+}
 
 RoutedRows routed_rows(const DeviceShare& share, double active) {
   const WorkSetting& setting = share.setting;

@@ -68,24 +68,32 @@ double seconds_of(const CollectiveTerms& terms, const DeviceGroup& group, double
   return latency + sending;
 }
 
-/// Products grouped by experts run on four streams (Transformer Engine's grouped linear layer), or
-/// one after the other where each is launched by itself; what is one kernel has all outputs at
-/// once.
-double outputs_at_once(const Operation& operation) {
-  constexpr double streams = 4;
-  const bool grouped = operation.batch > 1 && !operation.core_attention;
-  const double products =
-      grouped ? std::min(operation.batch, operation.launches > 1 ? 1 : streams) : operation.batch;
-  return products * operation.m * operation.n;
+/// Rows of a product that are computed together, whether there are as many or not.
+constexpr double tile_rows = 128;
+
+bool is_grouped(const Operation& operation) {
+  return operation.batch > 1 && !operation.core_attention;
 }
 
-/// Rows in vain of a product grouped by experts: each expert's own end somewhere in a tile of 128,
-/// in the middle on average. They are the outputs' rows, or in the weights' gradient the depth.
+/// Products grouped by experts run on four streams (Transformer Engine's grouped linear layer), or
+/// one after the other where each is launched by itself; what is one kernel has all outputs at
+/// once. An expert's are no fewer than those of a tile.
+double outputs_at_once(const Operation& operation) {
+  if (!is_grouped(operation)) return operation.batch * operation.m * operation.n;
+  constexpr double streams = 4;
+  const double products = std::min(operation.batch, operation.launches > 1 ? 1 : streams);
+  const bool by_rows = operation.pass != Pass::backward_weight;
+  const double rows = by_rows ? std::max(operation.m, tile_rows) : operation.m;
+  return products * rows * operation.n;
+}
+
+/// Rows in vain of a product grouped by experts: each expert's own end somewhere in a tile, in the
+/// middle on average, and fill one at least. They are the outputs' rows, or in the weights'
+/// gradient the depth.
 double with_last_tiles(const Operation& operation) {
-  constexpr double half_tile = 64;
-  if (operation.batch <= 1 || operation.core_attention) return 1;
+  if (!is_grouped(operation)) return 1;
   const double rows = operation.pass == Pass::backward_weight ? operation.k : operation.m;
-  return 1 + half_tile / rows;
+  return std::max(1 + tile_rows / 2 / rows, tile_rows / rows);
 }
 
 /// The part of the peak: half of the best at `product_depth`, and at `product_outputs`.

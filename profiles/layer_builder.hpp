@@ -102,6 +102,9 @@ struct RoutedRows {
   double computed = 0;  ///< by its experts, each with a part of its width
 };
 RoutedRows routed_rows(const DeviceShare& share, double active);
+/// Of the device's experts, those that get any of so many rows, where every choice is as likely as
+/// another: all, unless a few tokens meet many experts (a step of inference).
+double experts_met(const DeviceShare& share, double experts, double active, double rows);
 /// Scores of `count` experts, and the choice of the best.
 void add_choice(LayerBuilder& layer, double count);
 /// Rows of `width` to the experts and back.

@@ -44,7 +44,9 @@ void add_expert_product(LayerBuilder& layer, const Step& step) {
   const StepPart part = part_of_step(step, share.expert_tensor);
   const std::size_t first = layer.operations();
   const double rows = routed_rows(share, static_cast<double>(step.active)).computed;
-  layer.grouped_linear(step.name, local, rows, part.outputs, part.inputs);
+  const double met =
+      experts_met(share, static_cast<double>(step.copies), static_cast<double>(step.active), rows);
+  layer.grouped_linear(step.name, met, rows, part.outputs, part.inputs);
   if (!share.setting.grouped_experts) layer.repeated_since(first, local);
   layer.weights(local * part.outputs * (part.inputs + (step.bias ? 1 : 0)), true);
 }

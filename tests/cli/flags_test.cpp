@@ -77,6 +77,7 @@ const std::map<std::string, std::string> values{
     {"--norm-time", "1s"},
     {"--nvtx", "ranges.json"},
     {"--optimizer", "sgd"},
+    {"--output-tokens", "64"},
     {"--pipes", "4"},
     {"--precision", "bf16"},
     {"--prompt", "3"},

@@ -23,6 +23,7 @@
 #include "tools/options/sharing_options.hpp"
 #include "tools/reports/plan_report.hpp"
 #include "tools/reports/progress.hpp"
+#include "tools/reports/serving_report.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -34,6 +35,7 @@ struct PlanArguments {
   RiskOptions risk;
   SharingOptions sharing;
   int top = 1;
+  std::int64_t output_tokens = 0;
   std::string compare_frameworks = "auto";
 };
 
@@ -157,6 +159,10 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   }
   std::optional<Duration> limit;
   if (!arguments.time_limit.empty()) limit = read_duration("--time-limit", arguments.time_limit);
+  if (arguments.output_tokens > 0 && !serves(problem))
+    fail_usage("--output-tokens is of inference; plan with --for vllm or --objective latency");
+  if (arguments.output_tokens > 0)
+    require_positions(problem.profile.model, arguments.output_tokens);
   const std::optional<Risk> risk = risk_of(arguments);
   const bool with_frameworks = compares_frameworks(console, arguments, problem);
   Interrupt interrupt(limit);
@@ -192,6 +198,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                 .risk = risk,
                 .said = said_of_plans(arguments.planning),
                 .compares_frameworks = with_frameworks,
+                .output_tokens = arguments.output_tokens,
                 .stop = interrupt.late_token()});
   return interrupt.interrupted() ? interrupt.exit_code() : 0;
 }
@@ -215,6 +222,7 @@ void group_options(CLI::App& app) {
       OptionGroup{"Training",
                   {"--batch", "--microbatch", "--mbs", "--sequence", "--precision", "--optimizer",
                    "--gradient-bucket", "--schedule"}},
+      OptionGroup{"Inference", {"--output-tokens"}},
       OptionGroup{"Parallelism",
                   {"--pp", "--vpp", "--dp", "--tensor-parallel", "--sequence-parallel",
                    "--context-parallel", "--expert-parallel", "--expert-tensor-parallel",
@@ -247,6 +255,10 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--top", arguments.top, "Number of plans to show (1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
+  app.add_option("--output-tokens", arguments.output_tokens,
+                 "Tokens made for each request behind its prompt, of inference (256)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10'000'000));
   declare_sharing(app, arguments.sharing,
                   "Optimise the step with shared links: fair divides a link among the messages on "
                   "it, fifo sends them one after the other");

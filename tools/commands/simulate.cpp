@@ -14,6 +14,7 @@
 #include "simulator/analyses/jitter.hpp"
 #include "simulator/checks/check.hpp"
 #include "simulator/engines/compiled.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "simulator/simulate.hpp"
 #include "simulator/views/draw.hpp"
 #include "tools/commands.hpp"
@@ -26,6 +27,7 @@
 #include "tools/options/risk_options.hpp"
 #include "tools/reports/outcome.hpp"
 #include "tools/reports/results.hpp"
+#include "tools/reports/serving_report.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -46,6 +48,7 @@ struct SimulateArguments {
   std::string barrier = "on", jitter;
   int iterations = 1;
   int samples = 1000;
+  std::int64_t output_tokens = 0;  // 0: as usual
   bool draw = false;
 };
 
@@ -275,11 +278,20 @@ int show_changes(Console& console, const SimulateArguments& arguments, const Loa
   return 0;
 }
 
+std::optional<ServingTable> served_by(const LoadedPlan& loaded, std::int64_t output) {
+  const Plan& plan = loaded.plan;
+  const bool serves = find_schedule(plan.schedule.name).generate == inference;
+  if (output > 0 && !serves)
+    fail_usage("--output-tokens is of inference, and the plan trains (", plan.schedule.name, ")");
+  return serving_for(plan, loaded.profile, loaded.cluster, output);
+}
+
 int show_plan(Console& console, const SimulateArguments& arguments) {
   const auto sets = change_sets(arguments.changes);
   LoadedPlan given = load_plan(arguments.plan);
   console.input(given.path, given.hash);
   set_memory(arguments.memory, given, console);
+  if (arguments.output_tokens > 0) require_positions(given.profile.model, arguments.output_tokens);
   if (sets.size() > 1) return show_changes(console, arguments, given, sets);
   const ChangedPlan changed = apply(arguments.changes, sets.front(), std::move(given));
   for (const std::string& note : changed.notes) console.note(note);
@@ -304,6 +316,8 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) + "\n");
   const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, rows, console.unicode()));
+  const auto served = served_by(loaded, arguments.output_tokens);
+  if (served) console.print(serving_text(*served, console.unicode()));
   const auto utilisation =
       utilisation_of(loaded.plan, loaded.profile.model, loaded.cluster, prediction);
   console.print(utilisation_sentence(loaded.plan, loaded.cluster, utilisation) +
@@ -328,6 +342,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   if (arguments.conditions.policy != "async") result["link_policy"] = arguments.conditions.policy;
   add_memory(result, memory_peaks(run.timeline));
   result["fits"] = prediction.fits;
+  if (served) result["serving"] = serving_json(*served);
   add_conditions(result, run);
   const auto steady = steady_step(arguments, program, costs, environment);
   console.print(steady_sentence(steady));
@@ -369,6 +384,10 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
       ->check(CLI::Range(1, 10'000'000));
   declare_failures(app, arguments.failures);
   declare_serving(app, arguments.serving);
+  app.add_option("--output-tokens", arguments.output_tokens,
+                 "With a plan for inference: tokens made for each request behind its prompt (256)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10'000'000));
   declare_memory(app, arguments.memory, "With a plan");
   declare_risk(app, arguments.risk,
                "With a plan: print this percentile of the step time and its interval");
@@ -382,6 +401,8 @@ void refuse_without_effect(const CLI::App& app, const SimulateArguments& argumen
   if (arguments.plan.empty()) {
     refuse_given(app, {"--memory", "--mem-limit"},
                  "judges a PLAN; of a schedule, forwards wait for memory with --memory-limit SIZE");
+    refuse_given(app, {"--output-tokens"},
+                 "is of a PLAN; of a schedule --decode-steps N makes as many");
     refuse_given(app, {"--risk", "--spread"},
                  "rests on how a plan's costs were found; of a schedule --jitter 5% varies them");
     refuse_given(app, {"--set", "--replan"},
@@ -398,9 +419,10 @@ void refuse_without_effect(const CLI::App& app, const SimulateArguments& argumen
 
 /// A sweep draws and writes no timeline, and asks none of the other questions.
 void refuse_beside_sweep(const CLI::App& app) {
-  refuse_given(
-      app, {"--iterations", "--jitter", "--mtbf", "--risk", "--trace", "--svg", "--nvtx", "--draw"},
-      "is about one timeline; give each --set a single value");
+  refuse_given(app,
+               {"--iterations", "--jitter", "--mtbf", "--output-tokens", "--risk", "--trace",
+                "--svg", "--nvtx", "--draw"},
+               "is about one timeline; give each --set a single value");
 }
 
 }  // namespace

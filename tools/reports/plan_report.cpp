@@ -28,6 +28,7 @@
 #include "tools/reports/plan_ranking.hpp"
 #include "tools/reports/progress.hpp"
 #include "tools/reports/results.hpp"
+#include "tools/reports/serving_report.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -79,6 +80,12 @@ std::string room_sentence(const Problem& problem, const Candidate& candidate) {
       "room for {} {} of {} tokens at once: device {}, full first, keeps {} of each\n",
       room->requests, room->requests == 1 ? "request" : "requests", tokens, room->device,
       format_bytes(room->each));
+}
+
+std::optional<ServingTable> serving_of(const Problem& problem, const Candidate& candidate,
+                                       std::int64_t output) {
+  const Profile ordered = in_plan_order(problem.profile, candidate.plan);
+  return serving_for(candidate.plan, ordered, problem.cluster, output);
 }
 
 void add_prediction(ordered_json& json, const Problem& problem, const Candidate& candidate) {
@@ -395,6 +402,8 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
   console.print(plan_table(best.plan, model, *best.prediction, rows, console.unicode()));
   console.print(room_sentence(problem, best));
+  if (const auto serving = serving_of(problem, best, report.output_tokens))
+    console.print(serving_text(*serving, console.unicode()));
   console.print(beside.time);
   console.print(best.objective ? objective_sentence(search, *best.objective)
                                : own_objective_sentence(problem, search));
@@ -454,6 +463,9 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
   ordered_json plans = ordered_json::array();
   for (const Candidate& candidate : search.plans) {
     plans.push_back(candidate_json(problem, candidate, search, report.is_front));
+    if (!candidate.prediction) continue;
+    if (const auto serving = serving_of(problem, candidate, report.output_tokens))
+      plans.back()["serving"] = serving_json(*serving);
     if (candidate.prediction && console.json()) {
       plans.back()["runs_in"] = frameworks_json(frameworks_of(as_loaded(problem, candidate.plan)));
     }

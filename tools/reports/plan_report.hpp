@@ -18,7 +18,8 @@ struct PlanReport {
   SaidOfPlans said;          ///< of the question, beside its defaults
   /// Whether to tell what each framework would take: not where the question is for one.
   bool compares_frameworks = false;
-  std::stop_token stop;  ///< ends what takes long beside the plans; a note says so
+  std::int64_t output_tokens = 0;  ///< of each request; 0: as usual
+  std::stop_token stop;            ///< ends what takes long beside the plans; a note says so
 };
 
 /// Prints the plans, or writes the best where -o says, and gives the result for --json.

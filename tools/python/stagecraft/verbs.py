@@ -25,10 +25,11 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          straight: bool = False, max_stages: int | None = None, min_layers_per_stage: int | None = None,
          objective: Value | None = None, price: Values | None = None,
          compare_frameworks: Literal["auto", "on", "off"] | None = None, time_limit: Value | None = None,
-         gap: Value | None = None, top: int | None = None, sharing: Literal["fair", "fifo"] | None = None,
-         devices_per_link: int | None = None, pareto: Value | None = None, risk: Value | None = None,
-         spread: Value | None = None, strategy: Value | None = None, seed: int | None = None,
-         threads: int | None = None, progress: Progress = True) -> PlanResult:
+         gap: Value | None = None, top: int | None = None, output_tokens: int | None = None,
+         sharing: Literal["fair", "fifo"] | None = None, devices_per_link: int | None = None,
+         pareto: Value | None = None, risk: Value | None = None, spread: Value | None = None,
+         strategy: Value | None = None, seed: int | None = None, threads: int | None = None,
+         progress: Progress = True) -> PlanResult:
     """Finds the best stages, replicas and schedule for a model on a cluster.
 
     model: Built-in name, config.json, profile, or file of another planner
@@ -89,6 +90,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     time_limit: Time limit of the search; the best plan so far is the result
     gap: Stop when the plan is proved within this percentage of the optimum (1% on more than 16 devices, or 4 with …
     top: Number of plans to show (1)
+    output_tokens: Tokens made for each request behind its prompt, of inference (256)
     sharing: Optimise the step with shared links: fair divides a link among the messages on it, fifo sends them one
         after …
     devices_per_link: With --sharing: devices that share one link out of their node (all of the node)
@@ -144,6 +146,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--time-limit", time_limit, False, False),
         ("--gap", gap, False, False),
         ("--top", top, False, False),
+        ("--output-tokens", output_tokens, False, False),
         ("--sharing", sharing, False, False),
         ("--devices-per-link", devices_per_link, False, False),
         ("--pareto", pareto, False, False),
@@ -220,11 +223,11 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
              barrier: Literal["on", "off"] | None = None, jitter: Value | None = None, samples: int | None = None,
              mtbf: Value | None = None, checkpoint: Value | None = None, checkpoint_every: Value | None = None,
              restart: Value | None = None, run_time: Value | None = None, prompt: int | None = None,
-             cache_per_token: Value | None = None, memory: Value | None = None, mem_limit: Value | None = None,
-             risk: Value | None = None, spread: Value | None = None, trace: PathLike | None = None,
-             svg: PathLike | None = None, range: Value | None = None, nvtx: PathLike | None = None,
-             set: Values | None = None, replan: bool = False, draw: bool = False, seed: int | None = None,
-             threads: int | None = None, progress: Progress = True) -> SimulateResult:
+             cache_per_token: Value | None = None, output_tokens: int | None = None, memory: Value | None = None,
+             mem_limit: Value | None = None, risk: Value | None = None, spread: Value | None = None,
+             trace: PathLike | None = None, svg: PathLike | None = None, range: Value | None = None,
+             nvtx: PathLike | None = None, set: Values | None = None, replan: bool = False, draw: bool = False,
+             seed: int | None = None, threads: int | None = None, progress: Progress = True) -> SimulateResult:
     """Predicts a plan's or schedule's timeline, bubble and memory; lists sweep.
 
     plan: Plan file; none with --schedule
@@ -277,6 +280,7 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     run_time: With --mtbf: amount of work in a run; --samples runs are simulated, and their spread is printed
     prompt: With inference: tokens per prompt (1)
     cache_per_token: With inference: size of a token's keys and values, for one microbatch on a device (0B)
+    output_tokens: With a plan for inference: tokens made for each request behind its prompt (256)
     memory: With a plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is
         unlimited, the …
     mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%)
@@ -341,6 +345,7 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
         ("--run-time", run_time, False, False),
         ("--prompt", prompt, False, False),
         ("--cache-per-token", cache_per_token, False, False),
+        ("--output-tokens", output_tokens, False, False),
         ("--memory", memory, False, False),
         ("--mem-limit", mem_limit, False, False),
         ("--risk", risk, False, False),
