@@ -7,6 +7,7 @@
 #include <map>
 
 #include "planner/plan/parallelism_fault.hpp"
+#include "planner/plan/schedule_size.hpp"
 #include "profiles/error.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "simulator/values/turns.hpp"
@@ -394,6 +395,17 @@ Fault check_turns(const Subject& subject, const Schedule& schedule) {
   return {};
 }
 
+Fault check_size(const Subject& subject) {
+  const Plan& plan = subject.plan;
+  const std::string why =
+      against_size(subject.stages(), plan.batch.microbatches, plan.schedule.sequence_chunks);
+  if (why.empty()) return {};
+  return PlanFault{{"batch", "microbatches"},
+                   why,
+                   {"use a smaller batch, or larger microbatches: a step's time grows in "
+                    "proportion with microbatches"}};
+}
+
 Fault check_schedule(const Subject& subject) {
   if (Fault fault = check_sequence_chunks(subject)) return fault;
   try {
@@ -456,6 +468,7 @@ constexpr std::array structural_checks{
     check_linear_has_one, check_stages_hold_layers, check_layers_follow, check_last_layer,
     check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
     check_parallelism,    check_peers_are_near,     check_replicas_work, check_recompute,
+    check_size,
 };
 
 }  // namespace

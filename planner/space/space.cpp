@@ -8,6 +8,7 @@
 #include "planner/plan/layer_names.hpp"
 #include "planner/plan/parallelism_fault.hpp"
 #include "planner/plan/plan_fault.hpp"
+#include "planner/plan/schedule_size.hpp"
 #include "planner/problem/objective.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/abandonment.hpp"
@@ -237,6 +238,11 @@ std::string Space::against_shape(const ScheduleChoice& schedule, int devices) co
 }
 
 std::string Space::against_pipeline(const Setting& setting, int devices) const {
+  if (std::string why = against_size(devices * setting.schedule.virtual_stages,
+                                     setting.microbatches, setting.schedule.sequence_chunks);
+      !why.empty()) {
+    return why;
+  }
   if (std::string why = against_shape(setting.schedule, devices); !why.empty()) return why;
   if (problem_.target == nullptr) return {};
   return stagecraft::refusal(*problem_.target, {.schedule = setting.schedule,

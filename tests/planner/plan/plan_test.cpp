@@ -232,6 +232,20 @@ TEST_CASE("the schedule must exist and accept the shape", "[plan]") {
              ContainsSubstring("the warm-up lists 2 devices; expected 3"));
 }
 
+TEST_CASE("a schedule that nobody could work out is refused before it is made", "[plan]") {
+  const auto of = [](int microbatches) {
+    return complaint_after([&](Plan& plan) {
+      plan.batch.microbatches = microbatches;
+      plan.batch.global = std::int64_t{2} * microbatches;
+    });
+  };
+  // Forwards and backwards of three stages: 4,000,002 instructions.
+  CHECK_THAT(of(666'667),
+             ContainsSubstring("a schedule of 3 stages and 666667 microbatches has more than the "
+                               "4000000 instructions that are worked out"));
+  CHECK_THAT(of(2'147'483'647), ContainsSubstring("3 stages and 2147483647 microbatches"));
+}
+
 TEST_CASE("schedules that cut microbatches need samples to cut", "[plan]") {
   const auto halved = [](std::int64_t microbatch, std::vector<std::vector<int>> first) {
     Plan plan = good_plan();

@@ -1,0 +1,14 @@
+// How many instructions a schedule may have for anybody to wait until it is worked out.
+
+#pragma once
+
+#include <string>
+
+namespace stagecraft {
+
+/// Why a schedule of so many stages and microbatches, each in so many pieces, is not worked out;
+/// empty if it is. Four million instructions take half a minute and 2 GB; more of them tell nothing
+/// that fewer do not, since a step's time grows in proportion with microbatches.
+std::string against_size(int stages, int microbatches, int pieces);
+
+}  // namespace stagecraft
