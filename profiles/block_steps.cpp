@@ -80,18 +80,20 @@ Steps attention(const GroupedAttention& shape) {
   if (!shape.borrows_keys) {
     Step key = divided("key", keys, shape.hidden, shape.key_bias, shape.key_value_heads);
     steps.push_back(shape.crosses ? key : beside(key));
-    if (!shape.value_is_key)
+    if (!shape.value_is_key) {
       steps.push_back(
           beside(divided("value", values, shape.hidden, shape.value_bias, shape.key_value_heads)));
+    }
   }
   if (shape.own_gate)
     steps.push_back(beside(divided("attention gate", output, shape.hidden, false, shape.heads)));
   if (shape.norms != QueryKeyNorm::none) {
     steps.push_back(
         head_norm("query norm", shape.norms, shape.norm_weights, shape.heads, shape.width));
-    if (!shape.borrows_keys)
+    if (!shape.borrows_keys) {
       steps.push_back(head_norm("key norm", shape.norms, shape.norm_weights, shape.key_value_heads,
                                 shape.width));
+    }
   }
   if (shape.rotary_width > 0) {
     const std::int64_t turned =

@@ -108,9 +108,10 @@ Way message_way(MeasuredOperation operation, const DeviceGroup& group, const Clu
       case MeasuredOperation::hypercube:
         share.hops = std::log2(level.parts);
         share.share = others;
-        if (!level.is_box)
+        if (!level.is_box) {
           share.rate *=
               std::min(1.0, static_cast<double>(its.rails) / in_box) / its.oversubscription;
+        }
         break;
       default:
         share.hops = i == 0 ? 1 : 0;

@@ -209,17 +209,19 @@ std::string switch_note(const KnownMachine& box) {
 
 std::string links_note(const KnownMachine& box) {
   if (box.count() < 2) return "one device: there are no pairs";
-  if (box.machine.links_unknown)
+  if (box.machine.links_unknown) {
     return concat("links between devices are not told: taken as ", box.device.kind.name,
                   " usually has them");
+  }
   if (!has_links(box.machine)) return paths_note(box);
   if (is_switched(box)) return switch_note(box);
   const std::string name(box.device.fabric.links > 0 ? box.device.fabric.name : "direct link");
   if (bus_links(box) == 0) return concat(name, "s join some devices only: rings go over PCIe");
   const int rings = nvlink_rings(box.machine.nvlinks, all_devices(box.machine));
-  if (rings > 0)
+  if (rings > 0) {
     return concat(name, "s between pairs: ", rings, rings == 1 ? " ring" : " rings",
                   " over all devices");
+  }
   return concat(name, "s between pairs: no ring over all devices, a chain");
 }
 

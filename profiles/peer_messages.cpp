@@ -283,9 +283,10 @@ void take_passes(LayerCost& cost, const LayerOperations& layer, LayerKind kind, 
   cost.forward_exchange = exchanged.forward_exchange;
   cost.backward_exchange = exchanged.backward_exchange;
   const int members = peers.context.members;
-  if (cost.selective && again_has_ring)
+  if (cost.selective && again_has_ring) {
     cost.selective->again +=
         from_seconds(std::max(0.0, ring - attention * (members - 1) / members));
+  }
 }
 
 /// Estimates of layers with their peers on a device whose libraries' constants are known.

@@ -33,11 +33,9 @@ struct Unit {
 };
 
 constexpr std::array duration_units{
-    Unit{"ns", 1},          Unit{"us", 1000},
-    Unit{"µs", 1000},       Unit{"μs", 1000},
-    Unit{"ms", 1'000'000},  Unit{"s", giga},
-    Unit{"sec", giga},      Unit{"min", 60 * giga},
-    Unit{"h", 3600 * giga}, Unit{"d", 24 * 3600 * giga},
+    Unit{"ns", 1},          Unit{"us", 1000},        Unit{"µs", 1000},  Unit{"μs", 1000},
+    Unit{"ms", 1'000'000},  Unit{"s", giga},         Unit{"sec", giga}, Unit{"min", 60 * giga},
+    Unit{"h", 3600 * giga}, Unit{"d", 86400 * giga},
 };
 
 constexpr std::array bytes_units{

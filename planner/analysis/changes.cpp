@@ -11,9 +11,10 @@ ChangedPlan changed(LoadedPlan loaded, const std::vector<Change>& changes, bool 
   const what_if::Wishes wishes(changes);
   const Change* layers = wishes.find("layers");
   if (layers != nullptr && layers->value == "balanced") balance = true;
-  if (layers != nullptr && layers->value != "balanced" && balance)
+  if (layers != nullptr && layers->value != "balanced" && balance) {
     fail_usage("--replan looks for the layers of each stage itself; leave out --set layers=",
                layers->value);
+  }
   ChangedPlan result{.loaded = std::move(loaded), .slow = {}, .notes = {}};
   Plan& plan = result.loaded.plan;
   plan.predicted.reset();

@@ -176,7 +176,7 @@ SearchResult search_at_risk(Search search, const Problem& problem, const SearchC
   constexpr double near = 0.5;
   SearchControl rough = control;
   rough.gap = std::max(control.gap, near);
-  const SearchResult first = search_for_objective(search, problem, rough);
+  SearchResult first = search_for_objective(search, problem, rough);
   if (first.plans.empty()) return first;
   const Spreads spreads =
       spreads_of(risk, problem.profile, compile_for(problem, first.plans.front().plan));

@@ -196,9 +196,10 @@ std::optional<std::int64_t> leading_dense_blocks(std::string_view frequency) {
     std::size_t times = 1;
     if (at + 1 < frequency.size() && frequency[at + 1] == '*') {
       times = 0;
-      for (at += 2; at < frequency.size() && frequency[at] >= '0' && frequency[at] <= '9'; ++at)
+      for (at += 2; at < frequency.size() && frequency[at] >= '0' && frequency[at] <= '9'; ++at) {
         times = std::min<std::size_t>(10'000,
                                       times * 10 + static_cast<std::size_t>(frequency[at] - '0'));
+      }
       --at;
     }
     for (std::size_t i = 0; i < times; ++i) blocks += bracket;

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "planner/plan/plan.hpp"
@@ -126,7 +127,7 @@ CostBookSetting book_setting(const Plan& plan);
 class CostBook {
  public:
   CostBook(const Profile& profile, const Cluster& cluster, CostBookSetting setting)
-      : profile_(profile), cluster_(cluster), setting_(setting) {}
+      : profile_(profile), cluster_(cluster), setting_(std::move(setting)) {}
 
   /// Costs of `rows` samples of a microbatch on this kind of device: of an entry for exactly so
   /// many; else, where the microbatch was measured, its costs scaled by rows and rounded up; else

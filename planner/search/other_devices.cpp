@@ -32,7 +32,7 @@ Searched search_like(const Problem& problem, const std::vector<int>& order, cons
   const SearchControl own = for_better(control, board);
   Leaderboard found(control.top);
   std::vector<Candidate> none;
-  const Searched searched = search_one_order(problem, own, effort, none, found);
+  Searched searched = search_one_order(problem, own, effort, none, found);
   for (const Candidate& candidate : found.take()) {
     board.add(space.evaluate(candidate.name,
                              order.empty() ? candidate.plan : renumbered(candidate.plan, order)));

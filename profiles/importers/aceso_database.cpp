@@ -93,9 +93,10 @@ double read_number(const std::string& text, const Place& place, std::string_view
   double value = -1;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   const bool is_number = error == std::errc{} && end == word.data() + word.size();
-  if (!is_number || !(value >= 0) || value > most_figure)
+  if (!is_number || !(value >= 0) || value > most_figure) {
     place.fail(
         concat(what, ": expected a number from 0 to ", most_figure, ", found \"", word, "\""));
+  }
   return value;
 }
 
@@ -108,9 +109,10 @@ struct NamedTable {
 void read_row(NamedTable& table, const std::string& text, const Place& place) {
   const std::vector<std::string> columns = split(std::string(header), ',');
   const std::vector<std::string> cells = split(text, ',');
-  if (cells.size() != columns.size())
+  if (cells.size() != columns.size()) {
     place.fail(
         concat("expected ", columns.size(), " columns (", header, "), found ", cells.size()));
+  }
   const auto figure = [&](std::size_t i) { return read_number(cells[i], place, columns[i]); };
   table.names.push_back(trim(cells[0]));
   table.operators.push_back({.forward = figure(1),
@@ -181,10 +183,11 @@ std::vector<std::pair<TableName, std::filesystem::path>> siblings(
 
 TableName name_of(const std::string& file) {
   const std::optional<TableName> name = parse_name(std::filesystem::path(file).filename());
-  if (!name || name->algorithm != 0)
+  if (!name || name->algorithm != 0) {
     Place{file, 1}.fail(
         "expected a file name MODEL_SIZE_mbsSAMPLES_tpDEGREE_algo0.csv, which tells what its "
         "times are of");
+  }
   return *name;
 }
 
@@ -207,9 +210,10 @@ const PublishedFamily& family_of(const TableName& name) {
 
 void check_operators(const TableName& name, std::size_t count, const std::string& file) {
   const int expected = family_of(name).operators;
-  if (expected != 0 && count != static_cast<std::size_t>(expected))
+  if (expected != 0 && count != static_cast<std::size_t>(expected)) {
     Place{file, 1}.fail(
         concat("expected the ", expected, " operators of ", name.family, ", found ", count));
+  }
 }
 
 void append(std::vector<int>& chain, int first, int end, int times) {

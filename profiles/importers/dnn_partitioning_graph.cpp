@@ -36,9 +36,10 @@ void read_edge(DnnGraph& graph, const Json& json, const NodeNumbers& numbers,
   const double cost = read_figure(json["cost"], most_milliseconds);
   DnnNode& node = graph.nodes[static_cast<std::size_t>(from)];
   constexpr double tolerance = 1e-6;  // the tool's own
-  if (has_cost[static_cast<std::size_t>(from)] && std::abs(node.cost - cost) > tolerance)
+  if (has_cost[static_cast<std::size_t>(from)] && std::abs(node.cost - cost) > tolerance) {
     json["cost"].fail(concat("\"", node.name, "\" has outgoing edges of cost ", node.cost, " and ",
                              cost, ", but its output is one tensor"));
+  }
   if (!has_cost[static_cast<std::size_t>(from)]) node.cost = cost;
   has_cost[static_cast<std::size_t>(from)] = true;
   if (node.backward && !graph.nodes[static_cast<std::size_t>(to)].backward)

@@ -100,7 +100,7 @@ std::string family_of(const Json& config) {
     config.fail("the key \"model_type\" is missing", {std::string(names_families)});
   }
   const std::string type = config["model_type"].string();
-  const std::string family = family_called(type);
+  std::string family = family_called(type);
   const std::vector<std::string> known = family_names();
   if (std::find(known.begin(), known.end(), family) != known.end()) return family;
   // A name alike is no invitation: "albert" is not "bert", and nobody mistypes it so.

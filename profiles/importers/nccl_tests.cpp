@@ -282,9 +282,10 @@ class TextReader {
     if (times_.empty() || times_.size() > 2)
       run_.fail_at(line_, "expected one column of times or two: out of place and in place");
     columns_ = 0;
-    for (const Columns& columns : times_)
+    for (const Columns& columns : times_) {
       columns_ = std::max({columns_, columns.time, columns.algorithm.value_or(0),
                            columns.bus.value_or(0), columns.wrong.value_or(0)});
+    }
     ++columns_;
     return true;
   }

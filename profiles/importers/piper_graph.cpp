@@ -38,9 +38,10 @@ int read_degree(const Json& choices, const std::string& text) {
     const bool is_digit = c >= '0' && c <= '9';
     degree = is_digit && degree <= most_parallel ? 10 * degree + (c - '0') : most_parallel + 1;
   }
-  if (degree < 1 || degree > most_parallel)
+  if (degree < 1 || degree > most_parallel) {
     choices[text].fail(concat("expected a tensor-parallel degree from 1 to ", most_parallel,
                               ", found \"", text, "\""));
+  }
   return degree;
 }
 
@@ -50,9 +51,10 @@ void read_choices(PiperNode& node, const Json& choices, const NodeNumbers& numbe
     for (const Json& choice : choices[text].elements()) {
       of_degree.push_back(read_choice(choice, numbers));
     }
-    if (of_degree.empty() || of_degree.size() > 2)
+    if (of_degree.empty() || of_degree.size() > 2) {
       choices[text].fail(
           concat("expected one or two ways to run the node, found ", of_degree.size()));
+    }
   }
   if (!node.choices.contains(1))
     choices.fail("the member \"1\" is missing: how the node runs on a single device");

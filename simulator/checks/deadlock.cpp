@@ -214,9 +214,10 @@ class Deadlock {
   std::string sentence(const Move& move) const {
     const Place place = state_.place_of(move.work);
     const int before = state_.at_distance(place, state_.distance(move.work) - move.steps);
-    if (move.steps > 1)
+    if (move.steps > 1) {
       return concat("moving ", name(move.work), " before ", name(before), " on device ",
                     name_of(place.device), " cures it");
+    }
     return concat("swapping ", name(before), " and ", name(move.work), " on device ",
                   name_of(place.device), " cures it");
   }

@@ -167,10 +167,11 @@ class BarMaker {
       }
     });
     if (seen || block.start >= block.end) return;
-    if (best < 0)
+    if (best < 0) {
       ++bar_.hidden;
-    else
+    } else {
       bar_.cells[index(best)] = &block;
+    }
   }
 
   const Scale scale_;
@@ -289,7 +290,8 @@ class Picture {
     for (std::size_t device = 0; device < blocks_.size(); ++device) {
       const Bar bar = BarMaker(scale).make(blocks_[device]);
       hidden += bar.hidden;
-      text += left_[device] + wall + bar_text(bar, options_) + wall + right_[device];
+      text.append(left_[device]).append(wall).append(bar_text(bar, options_));
+      text.append(wall).append(right_[device]);
       text = without_trailing_blanks(std::move(text)) + "\n";
     }
     return text + chain(scale) + legend(scale, hidden);

@@ -124,9 +124,10 @@ class Drawing {
       label = std::max(label, row_name(device).size());
     left_ = margin + text_width(label, font) + 6;
     plot_width_ = options.width - left_ - 4 * margin;  // half of the last label stands out
-    if (options.width < 200 || options.row_height < 8)
+    if (options.width < 200 || options.row_height < 8) {
       fail_usage("a drawing needs at least 200 x 8 pixels, not ", options.width, " x ",
                  options.row_height);
+    }
     heading_ = heading();
     top_ = margin + (heading_.empty() ? 0 : title_size + 8);
     bottom_ = top_ + timeline.devices * (options.row_height + gap);

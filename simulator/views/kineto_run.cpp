@@ -226,9 +226,10 @@ std::vector<RecordedProcess> read_processes(const std::vector<KinetoRunFile>& fi
     const int rank = process.rank;
     const int number = process.processes;
     const auto [place, is_new] = by_rank.try_emplace(rank, process);
-    if (!is_new)
+    if (!is_new) {
       fail_in(file.path, concat("another trace of rank ", rank, " beside ", place->second.path),
               "give the traces of one run, one of each process");
+    }
     const RecordedProcess& first = by_rank.begin()->second;
     if (number != first.processes) {
       fail_in(file.path,
@@ -269,9 +270,10 @@ PassStarts starts_of(const std::vector<RecordedProcess>& processes) {
   PassStarts starts;
   for (const RecordedProcess& process : processes) {
     for (const RecordedRange& range : process.ranges) {
-      if (!range.name.peer)
+      if (!range.name.peer) {
         starts.emplace(std::tuple(process.rank, range.iteration, range.name.instruction),
                        range.start);
+      }
     }
   }
   return starts;
@@ -337,10 +339,11 @@ class RecordedMessages {
                             .to_stage = sent.stage + (is_forward ? 1 : -1),
                             .is_empty = range.name.is_empty,
                             .posted = range.start};
-    if (message.to >= static_cast<int>(processes_.size()))
+    if (message.to >= static_cast<int>(processes_.size())) {
       fail_in(process.path,
               concat("it sends to rank ", message.to, " of ", processes_.size(), " processes"),
               record_again);
+    }
     const std::optional<Duration> needed = start_of_receiver(message);
     if (!needed) {
       fail_in(processes_[index(message.to)].path,

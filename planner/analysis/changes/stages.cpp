@@ -53,9 +53,9 @@ void keep_samples(const Shape& now, const Shape& shape, Plan& plan) {
 std::vector<int> new_cuts(const std::optional<std::vector<int>>& wished, const Shape& now,
                           const Shape& shape, bool balance, ChangedPlan& changed) {
   if (wished) return *wished;
-  const std::vector<int> before = cuts_of(changed.loaded.plan);
+  std::vector<int> before = cuts_of(changed.loaded.plan);
   if (!balance && shape.stages() == now.stages()) return before;
-  const auto cuts = cuts_for(changed.loaded, shape, balance ? std::optional(before) : std::nullopt);
+  auto cuts = cuts_for(changed.loaded, shape, balance ? std::optional(before) : std::nullopt);
   changed.notes.push_back(
       concat("layers are cut anew, for ",
              balance ? "the shortest step: " : "equal time on every device: ", words_for(cuts)));

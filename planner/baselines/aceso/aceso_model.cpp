@@ -330,7 +330,8 @@ AcesoFigures evaluate(const AcesoDatabase& database, const AcesoMachine& machine
     figures.reserved.push_back(costs.reserved(stage.first, stage.end) / aceso_thousandths);
   }
   const double sum = std::accumulate(figures.stage_times.begin(), figures.stage_times.end(), 0.0);
-  const auto batches = static_cast<double>(global_batch / plan.microbatch);
+  const std::int64_t microbatches = global_batch / plan.microbatch;
+  const auto batches = static_cast<double>(microbatches);
   figures.time =
       (batches - 1) * *std::max_element(figures.stage_times.begin(), figures.stage_times.end()) +
       sum;

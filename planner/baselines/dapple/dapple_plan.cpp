@@ -143,6 +143,8 @@ class PipelineSearch {
     return *choices_[place];
   }
 
+  /// By value: more are added to the table that it comes from.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
   std::vector<Choice> find_choices(DappleDevices last, int machines) {
     const Used taken = last.after();
     std::set<Used> reached{taken};

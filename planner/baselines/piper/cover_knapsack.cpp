@@ -128,7 +128,7 @@ Cover greedy_cover(const std::vector<CoverItem>& items, double needed) {
 
 Cover least_cover(const std::vector<CoverItem>& items, double needed, std::int64_t most_steps) {
   const Ordered ordered(items);
-  const Cover start = greedy(ordered, needed);
+  Cover start = greedy(ordered, needed);
   if (start.cost <= start.lower_bound) return start;
   return BranchAndBound(ordered, start, most_steps).run(needed);
 }

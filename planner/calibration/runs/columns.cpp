@@ -51,9 +51,10 @@ void read_model_cell(RunDraft& draft, const Cell& cell) {
     if (!std::ranges::all_of(model.layers, [](const Layer& layer) {
           return is_block(layer) || layer.kind == LayerKind::embedding ||
                  layer.kind == LayerKind::head || layer.kind == LayerKind::prediction;
-        }))
+        })) {
       cell.fail("expected a transformer of embedding, blocks and head; " + model.name +
                 " has other layers");
+    }
     recipe.layers = model.layers;
   }
   draft.run.model = model.name;
@@ -69,9 +70,10 @@ void take_links(Recipe& recipe, const Cluster& cluster) {
   for (std::size_t i = 0; i + 1 < cluster.levels.size(); ++i) {
     Link outer = cluster.levels[i].link;
     const double over = cluster.levels[i].oversubscription;
-    if (over > 1 && !outer.collective.is_unlimited())
+    if (over > 1 && !outer.collective.is_unlimited()) {
       outer.collective.bytes_per_second =
           static_cast<std::int64_t>(static_cast<double>(outer.collective.bytes_per_second) / over);
+    }
     links.between = slower(links.between, outer);
   }
   recipe.devices_per_node = node.count;
@@ -157,9 +159,10 @@ void read_dispatcher_cell(RunDraft& draft, const Cell& cell) {
 
 void read_load_cell(RunDraft& draft, const Cell& cell) {
   const std::optional<double> load = number_after(cell.text, "");
-  if (!load || *load < 1 || *load > 1000)
+  if (!load || *load < 1 || *load > 1000) {
     cell.fail(concat("expected the busiest device's tokens over the mean, from 1 on, found \"",
                      cell.text, "\""));
+  }
   draft.run.recipe.work.expert_load = *load;
 }
 
@@ -307,9 +310,10 @@ int number_in(const Cell& cell) {
   const bool digits = !cell.text.empty() && cell.text.size() < 8 &&
                       cell.text.find_first_not_of("0123456789") == std::string::npos;
   const int number = digits ? std::stoi(cell.text) : 0;
-  if (number < 1 || number > largest_count)
+  if (number < 1 || number > largest_count) {
     cell.fail(
         concat("expected a whole number from 1 to ", largest_count, ", found \"", cell.text, "\""));
+  }
   return number;
 }
 

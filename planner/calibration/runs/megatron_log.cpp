@@ -77,9 +77,10 @@ Log read_log(std::string_view content, const std::string& file) {
     if (has(memory_line)) read_memory(log, line.text);
     if (has("> padded vocab (size:")) {
       const double words = number_after(line.text, "(new size:").value_or(0);
-      if (words > 0)
+      if (words > 0) {
         log.arguments.set("padded-vocab-size",
                           {std::to_string(static_cast<std::int64_t>(words)), {file, number, 1}});
+      }
     }
     if (has("NVIDIA ") && log.device.empty()) log.device = device_kind_in(line.text);
     content.remove_prefix(std::min(end + 1, content.size()));
@@ -125,9 +126,10 @@ void refine(Recipe& recipe, const MegatronArguments& arguments) {
 }
 
 int needed(const MegatronArguments& arguments, std::string_view name, const std::string& file) {
-  if (!arguments.has(name))
+  if (!arguments.has(name)) {
     throw Error(ErrorKind::input, concat("the log's arguments do not say ", name),
                 SourcePlace{file, 0, 0});
+  }
   return arguments.small(name);
 }
 

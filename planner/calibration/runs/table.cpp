@@ -75,16 +75,18 @@ void assume(RunDraft& draft) {
   }
   if (!draft.transfers_said && overlaps && recipe.virtual_stages > 1)
     recipe.overlapped_transfers = true;
-  if (count_ends_as_blocks(recipe))
+  if (count_ends_as_blocks(recipe)) {
     run.assumptions.emplace_back(
         "where stages are even only so, embedding and head count as a block each");
+  }
 }
 
 /// Of layers that steps describe, the first so many blocks stay.
 void take_blocks(Recipe& recipe, int count, const Cell& row) {
-  if (!recipe.layers.empty() && count > recipe.blocks)
+  if (!recipe.layers.empty() && count > recipe.blocks) {
     row.fail(concat("expected at most the ", recipe.blocks,
                     " blocks that the model describes, found ", count));
+  }
   int seen = 0;
   std::erase_if(recipe.layers,
                 [&](const Layer& layer) { return is_block(layer) && ++seen > count; });
@@ -101,19 +103,22 @@ void settle(RunDraft& draft, const Cell& row, const RunFileOptions& options) {
   if (draft.data) recipe.data = number_in(*draft.data);
   if (draft.devices && !draft.data) {
     const int all = number_in(*draft.devices);
-    if (all % each != 0)
+    if (all % each != 0) {
       draft.devices->fail(concat("expected a multiple of tensor x pipeline x context = ", each,
                                  " devices, found ", all));
+    }
     recipe.data = all / each;
   }
-  if (draft.devices && number_in(*draft.devices) != device_count(recipe))
+  if (draft.devices && number_in(*draft.devices) != device_count(recipe)) {
     draft.devices->fail(concat("expected tensor x pipeline x context x data = ",
                                device_count(recipe), " devices, found ", draft.devices->text));
+  }
   const int at_once = recipe.data * static_cast<int>(recipe.work.microbatch);
-  if (number_in(*draft.global_batch) % at_once != 0)
+  if (number_in(*draft.global_batch) % at_once != 0) {
     draft.global_batch->fail(
         concat("expected a multiple of microbatch x replicas = ", recipe.work.microbatch, " x ",
                recipe.data, ", found ", draft.global_batch->text));
+  }
   recipe.microbatches = number_in(*draft.global_batch) / at_once;
   assume(draft);
   if (draft.run.label.empty())
@@ -146,9 +151,10 @@ void try_out(const MeasuredRun& run, const Cell& row) {
 
 MeasuredRun run_of(const std::vector<ColumnHeading>& headings, const std::vector<Cell>& cells,
                    const RunFileOptions& options) {
-  if (cells.size() != headings.size())
+  if (cells.size() != headings.size()) {
     cells.front().fail(
         concat("expected ", headings.size(), " cells as in the header, found ", cells.size()));
+  }
   RunDraft draft;
   const bool has_trace = std::ranges::any_of(
       headings, [](const ColumnHeading& heading) { return heading.column->name == "trace"; });

@@ -425,9 +425,10 @@ std::string unsaid_of(const Model& model) {
   }
   const Arithmetic& arithmetic = model.transformer->arithmetic;
   if (arithmetic.parallel_residual) return "attention and feed-forward are of the same input";
-  if (arithmetic.rotary_width > 0)
+  if (arithmetic.rotary_width > 0) {
     return concat("positions turn ", arithmetic.rotary_width,
                   " numbers of each head (--rotary-percent)");
+  }
   return "";
 }
 
@@ -511,8 +512,7 @@ std::vector<std::string> reasons_against_megatron(const Plan& plan, const Model&
 
 std::string export_megatron(const LoadedPlan& loaded) {
   Reasons reasons(megatron_name);
-  const std::string text =
-      megatron_script(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
+  std::string text = megatron_script(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
   reasons.require_none();
   return text;
 }

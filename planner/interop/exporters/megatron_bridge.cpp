@@ -114,8 +114,7 @@ std::vector<std::string> reasons_against_megatron_bridge(const Plan& plan, const
 
 std::string export_megatron_bridge(const LoadedPlan& loaded) {
   Reasons reasons(bridge_name);
-  const std::string text =
-      bridge_overrides(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
+  std::string text = bridge_overrides(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
   reasons.require_none();
   return text;
 }

@@ -77,7 +77,7 @@ std::vector<std::string> reasons_against_vllm(const Plan& plan, const Model& mod
 
 std::string export_vllm(const LoadedPlan& loaded) {
   Reasons reasons(vllm_name);
-  const std::string line = vllm_line(reasons, loaded.plan, loaded.profile.model);
+  std::string line = vllm_line(reasons, loaded.plan, loaded.profile.model);
   reasons.require_none();
   return line;
 }

@@ -285,7 +285,7 @@ void list_members(const Json& json, const std::string& section, ImportedPlan& im
       list_members(member, "", imported);
       continue;
     }
-    const std::string path = section.empty() ? name : section + "." + name;
+    const std::string path = section.empty() ? name : concat(section, ".", name);
     if (member.is_object() && !is_off(member)) {
       list_members(member, path, imported);
       continue;

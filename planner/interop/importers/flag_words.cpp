@@ -46,7 +46,7 @@ void read_members(const Json& json, const std::string& section, std::vector<Flag
   for (const std::string& name : json.names()) {
     const Json value = json[name];
     if (value.is_object()) {
-      read_members(value, section.empty() ? name : section + "." + name, words);
+      read_members(value, section.empty() ? name : concat(section, ".", name), words);
       continue;
     }
     const std::string text = value.is_string() ? plain_value(value.string()) : value.raw().dump();
@@ -226,7 +226,7 @@ class LaunchReader {
   static std::size_t program_of(const std::vector<shell::Text>& words, std::string& name) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string& word = words[i].characters();
-      if (word.starts_with("--") && i > 0 && word.find("=") == std::string::npos) continue;
+      if (word.starts_with("--") && i > 0 && word.find('=') == std::string::npos) continue;
       if (word == "-m" && i + 1 < words.size()) {
         const std::string& module = words[i + 1].characters();
         const bool launches = module.starts_with("torch.distributed.") || module == "accelerate" ||

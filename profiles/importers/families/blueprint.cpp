@@ -10,9 +10,10 @@ namespace stagecraft {
 
 int read_blocks(Keys& keys, std::string_view names, std::int64_t otherwise) {
   const std::int64_t blocks = keys.count(names, otherwise);
-  if (blocks > most_config_blocks)
+  if (blocks > most_config_blocks) {
     keys.fail(names,
               concat("expected an integer from 1 to ", most_config_blocks, ", found ", blocks));
+  }
   return static_cast<int>(blocks);
 }
 
@@ -107,9 +108,10 @@ std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise) {
       part = rope["partial_rotary_factor"].number();
   }
   part = keys.number("partial_rotary_factor|rotary_pct|rope_pct", part);
-  if (!(part >= 0 && part <= 1))
+  if (!(part >= 0 && part <= 1)) {
     keys.fail("partial_rotary_factor|rotary_pct|rope_pct",
               concat("expected a part from 0 to 1, found ", part));
+  }
   return static_cast<std::int64_t>(std::floor(static_cast<double>(width) * part));
 }
 

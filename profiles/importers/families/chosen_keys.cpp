@@ -26,9 +26,10 @@ Blueprint read_llama4(Keys& keys) {
   if (turns.empty()) {
     for (int block = 0; block < sizes.blocks; ++block) turns.push_back((block + 1) % interval != 0);
   }
-  if (std::cmp_not_equal(turns.size(), sizes.blocks))
+  if (std::cmp_not_equal(turns.size(), sizes.blocks)) {
     keys.fail("no_rope_layers", concat("expected a number for each of the ", sizes.blocks,
                                        " layers, found ", turns.size()));
+  }
   const std::vector<std::string> words = words_of_blocks(
       keys, "layer_types", sizes.blocks, {"chunked_attention", "full_attention"}, [&](int block) {
         return turns[static_cast<std::size_t>(block)] != 0 ? "chunked_attention" : "full_attention";
@@ -224,9 +225,10 @@ Blueprint read_deepseek_v4(Keys& keys) {
                         .indexer = {.heads = keys.count("index_n_heads", 64),
                                     .width = keys.count("index_head_dim", 128),
                                     .keys = keys.count("index_topk", 512)}};
-  if (sizes.heads * sizes.head_width % shape.groups != 0)
+  if (sizes.heads * sizes.head_width % shape.groups != 0) {
     keys.fail("o_groups",
               concat(shape.groups, " groups do not divide the ", sizes.heads, " heads"));
+  }
   const std::string sparse = "compressed_sparse_attention";
   const std::string heavy = "heavily_compressed_attention";
   const std::string slides = "sliding_attention";
@@ -255,10 +257,11 @@ Blueprint read_deepseek_v4(Keys& keys) {
   mixing.shared_inner = mixing.inner;
   mixing.shared_bias = keys.flag("mlp_bias", false);
   Blueprint blueprint = start(keys, sizes, false);
-  if (const std::int64_t shared = keys.natural("n_shared_experts", 1); shared != 1)
+  if (const std::int64_t shared = keys.natural("n_shared_experts", 1); shared != 1) {
     blueprint.notes.push_back(concat("n_shared_experts is ", shared,
                                      ", but the class in transformers builds one shared expert, "
                                      "which is counted"));
+  }
   set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   const std::int64_t streams = keys.count("hc_mult", 4);
   blueprint.numbers.streams = streams;

@@ -58,9 +58,10 @@ Sizes read_gpt_sizes(Keys& keys, const Defaults& defaults) {
   sizes.hidden = keys.count("n_embd|hidden_size", defaults.hidden);
   sizes.blocks = read_blocks(keys, "n_layer|num_hidden_layers", defaults.blocks);
   sizes.heads = sizes.key_value_heads = keys.count("n_head|num_attention_heads", defaults.heads);
-  if (sizes.hidden % sizes.heads != 0)
+  if (sizes.hidden % sizes.heads != 0) {
     keys.fail("n_head|num_attention_heads",
               concat(sizes.heads, " heads do not divide n_embd = ", sizes.hidden));
+  }
   sizes.head_width = sizes.hidden / sizes.heads;
   sizes.inner = keys.count("n_inner", 4 * sizes.hidden);
   sizes.vocabulary = keys.count("vocab_size", defaults.vocabulary);

@@ -472,7 +472,7 @@ const std::vector<DecoderRow>& decoder_rows() {
         all.back().attention.norms = QueryKeyNorm::none;
         all.back().attention.bias = true;
       }
-      all.push_back(std::move(row));
+      all.push_back(row);
     }
     return all;
   }();

@@ -75,7 +75,7 @@ std::string family_called(const std::string& model_type) {
     if (alias.name == model_type || alias.name == part) return std::string(alias.family);
   }
   for (const std::string& name : family_names()) {
-    if (name == part) return part;
+    if (name == part) return name;
   }
   return model_type;
 }

@@ -37,9 +37,10 @@ void add_per_layer_input(Steps& steps, const PerLayerInput& input, std::int64_t 
 
 std::int64_t shared_layers(Keys& keys, int blocks, std::int64_t otherwise) {
   const std::int64_t shared = keys.natural("num_kv_shared_layers", otherwise);
-  if (shared >= blocks && shared > 0)
+  if (shared >= blocks && shared > 0) {
     keys.fail("num_kv_shared_layers",
               concat(shared, " of ", blocks, " layers cannot take keys of earlier ones"));
+  }
   return shared;
 }
 
@@ -67,9 +68,10 @@ std::vector<std::int64_t> inner_widths(Keys& keys, int blocks, std::int64_t othe
                                      keys.count("intermediate_size", otherwise));
   }
   std::vector<std::int64_t> widths = keys.numbers("intermediate_size");
-  if (std::cmp_not_equal(widths.size(), blocks))
+  if (std::cmp_not_equal(widths.size(), blocks)) {
     keys.fail("intermediate_size", concat("expected a width for each of the ", blocks,
                                           " layers, found ", widths.size()));
+  }
   if (*std::min_element(widths.begin(), widths.end()) < 1)
     keys.fail("intermediate_size", "expected widths of at least 1");
   return widths;
@@ -82,10 +84,11 @@ Sizes read_gemma_sizes(Keys& keys, const Defaults& defaults) {
   sizes.blocks = read_blocks(keys, "num_hidden_layers", defaults.blocks);
   sizes.heads = keys.count("num_attention_heads", defaults.heads);
   sizes.key_value_heads = keys.count("num_key_value_heads", defaults.key_value_heads);
-  if (sizes.heads % sizes.key_value_heads != 0)
+  if (sizes.heads % sizes.key_value_heads != 0) {
     keys.fail("num_key_value_heads",
               concat(sizes.key_value_heads, " key-value heads do not divide the ", sizes.heads,
                      " attention heads"));
+  }
   sizes.head_width = keys.count("head_dim", defaults.head_width);
   sizes.vocabulary = keys.count("vocab_size", defaults.vocabulary);
   sizes.positions = keys.count("max_position_embeddings", defaults.positions);

@@ -307,9 +307,10 @@ void Keys::refuse_true(std::string_view name, const std::string& why) {
 
 void Keys::same(std::string_view name, std::int64_t built) {
   const std::int64_t said = integer(name, built);
-  if (said != built)
+  if (said != built) {
     fail(name, concat("found ", said,
                       ", but the class in transformers does not read it and builds ", built));
+  }
 }
 
 void Keys::same(std::string_view name, bool built) {
@@ -322,14 +323,16 @@ void Keys::same(std::string_view name, bool built) {
 void Keys::same(std::string_view name, const std::vector<std::int64_t>& built) {
   const std::vector<std::int64_t> said = numbers(name);
   if (said.empty()) return;
-  if (said.size() != built.size())
+  if (said.size() != built.size()) {
     fail(name, concat("expected a number for each of the ", built.size(), " layers, found ",
                       said.size()));
+  }
   for (std::size_t layer = 0; layer < said.size(); ++layer) {
-    if (said[layer] != built[layer])
+    if (said[layer] != built[layer]) {
       fail(name,
            concat("found ", said[layer], " for layer ", layer,
                   ", but the class in transformers does not read it and builds ", built[layer]));
+    }
   }
 }
 

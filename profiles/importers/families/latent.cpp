@@ -87,9 +87,10 @@ Steps latent_block(const LatentShape& attending, const Steps& feeding) {
 /// "FSSF…", a letter for each block.
 std::vector<std::string> indexers_of_letters(Keys& keys, int blocks) {
   const std::string letters = keys.word("index_topk_pattern", "");
-  if (std::cmp_not_equal(letters.size(), blocks))
+  if (std::cmp_not_equal(letters.size(), blocks)) {
     keys.fail("index_topk_pattern", concat("expected a letter for each of the ", blocks,
                                            " layers, found ", letters.size()));
+  }
   std::vector<std::string> words;
   for (const char letter : letters) {
     if (letter != 'F' && letter != 'S')
@@ -135,10 +136,11 @@ Blueprint read_latent_family(Keys& keys, const LatentRow& row) {
   Blueprint blueprint = start(keys, sizes, false);
   LatentShape attending = read_latent_shape(keys, row, sizes);
   const MixtureShape mixing = read_latent_mixture(keys, row, sizes.hidden);
-  if (row.assumes_active && !keys.has("num_experts_per_tok"))
+  if (row.assumes_active && !keys.has("num_experts_per_tok")) {
     blueprint.notes.push_back(concat("num_experts_per_tok is missing: ", mixing.active,
                                      " are assumed, as DeepSeek's own models have; parameters do "
                                      "not depend on them, work does"));
+  }
   if (keys.count("moe_layer_freq", 1) != 1)
     keys.fail("moe_layer_freq", "only 1 is known: experts in each block behind the dense ones");
   const std::int64_t dense_blocks = keys.natural("first_k_dense_replace", row.dense);
@@ -247,9 +249,10 @@ Blueprint read_longcat_flash(Keys& keys) {
   Blueprint blueprint = start(keys, sizes, false);
   const LatentShape attending = read_latent_shape(keys, row, sizes);
   const std::int64_t width = attending.plain_width + attending.rotary_width;
-  if (keys.count("qk_head_dim", width) != width)
+  if (keys.count("qk_head_dim", width) != width) {
     keys.fail("qk_head_dim", concat("expected qk_nope_head_dim + qk_rope_head_dim = ", width,
                                     ", found ", keys.count("qk_head_dim", width)));
+  }
   const MixtureShape mixing{
       .hidden = sizes.hidden,
       .experts = keys.count("n_routed_experts|num_local_experts", row.experts),

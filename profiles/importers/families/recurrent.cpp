@@ -369,10 +369,11 @@ Blueprint read_nemotron_h(Keys& keys) {
   sizes.head_width = keys.count("head_dim|attention_head_dim", 128);
   sizes.inner = keys.count("intermediate_size", 21504);
   sizes.positions = keys.count("max_position_embeddings", 4096);
-  if (sizes.heads % sizes.key_value_heads != 0)
+  if (sizes.heads % sizes.key_value_heads != 0) {
     keys.fail("num_key_value_heads",
               concat(sizes.key_value_heads, " key-value heads do not divide the ", sizes.heads,
                      " attention heads"));
+  }
   Blueprint blueprint = start(keys, sizes, false);
   blueprint.own_head = true;
   const std::int64_t heads = keys.count("mamba_num_heads", 128);
@@ -424,23 +425,25 @@ Blueprint read_nemotron_h(Keys& keys) {
                "hybrid_override_pattern",
                "sliding_window"});
   const bool mixes = std::find(words.begin(), words.end(), "moe") != words.end();
-  if (mixes && shared == 0)
+  if (mixes && shared == 0) {
     blueprint.notes.push_back(
         concat("moe_shared_expert_intermediate_size is 0, but the class in transformers builds a "
                "shared expert as wide as intermediate_size = ",
                sizes.inner, ", which is counted"));
+  }
   if (mixes) set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   for (const std::string& word : words) {
     Steps block{norm("norm", sizes.hidden)};
     if (word == recurs) add_steps(block, mamba2(mixer));
     if (word == attends) add_steps(block, attention(grouped(sizes)));
     if (word == "moe") add_steps(block, mixture(mixing));
-    if (word == "mlp")
+    if (word == "mlp") {
       add_steps(block, feed_forward({.hidden = sizes.hidden,
                                      .inner = sizes.inner,
                                      .gated = false,
                                      .up_bias = bias,
                                      .down_bias = bias}));
+    }
     blueprint.blocks.push_back(block);
   }
   return blueprint;
@@ -513,8 +516,8 @@ Blueprint read_lfm2(Keys& keys) {
   const double factor = keys.number("block_ffn_dim_multiplier", 1.0);
   const std::int64_t multiple = keys.count("block_multiple_of", 256);
   if (keys.flag("block_auto_adjust_ff_dim", true)) {
-    const auto scaled =
-        static_cast<std::int64_t>(factor * static_cast<double>(2 * sizes.inner / 3));
+    const std::int64_t two_thirds = 2 * sizes.inner / 3;
+    const auto scaled = static_cast<std::int64_t>(factor * static_cast<double>(two_thirds));
     sizes.inner = multiple * ((scaled + multiple - 1) / multiple);
   }
   Blueprint blueprint = start_lfm2(keys, sizes);

@@ -112,7 +112,7 @@ class Evaluator {
   }
 
   Number conditional() {
-    const Number asked = binary(1);
+    Number asked = binary(1);
     if (!take("?")) return asked;
     const Number yes = assignment();
     if (!take(":")) fail_here();

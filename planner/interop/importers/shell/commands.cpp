@@ -76,7 +76,7 @@ Outcome Interpreter::run(const Command& command, State& state) {
     case Command::Kind::and_or: return run_and_or(command, state);
     case Command::Kind::sequence: return run_sequence(command, state);
     case Command::Kind::group: {
-      const Outcome outcome = run(*command.commands[0], state);
+      Outcome outcome = run(*command.commands[0], state);
       redirect(command, "{", {}, state);
       return outcome;
     }

@@ -86,7 +86,7 @@ class Interpreter {
   int add_unknown(Unknown unknown);
   Text hole(Unknown unknown);
   /// Follows from these, or is the variable `name` itself if there are none.
-  Text derived(const std::string& expression, const Place& place, std::vector<int> causes);
+  Text derived(const std::string& expression, const Place& place, const std::vector<int>& causes);
   Text unset(const std::string& name, const Place& place);
   const std::string* setting(const std::string& name);
   std::vector<int> roots(const std::vector<int>& unknowns) const;

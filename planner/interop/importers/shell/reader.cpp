@@ -129,9 +129,10 @@ void Interpreter::read_directives(std::string_view content) {
         if (row.option != option) continue;
         if (option == "--gres" && !value.starts_with("gpu")) continue;
         value = last_number(value);
-        if (!value.empty())
+        if (!value.empty()) {
           reading_.directives[std::string(row.name)] =
               Text(value, {static_cast<int>(reading_.files.size()) - 1, line, 1});
+        }
       }
     }
   }

@@ -25,7 +25,7 @@ std::vector<int> Interpreter::roots(const std::vector<int>& unknowns) const {
 }
 
 Text Interpreter::derived(const std::string& expression, const Place& place,
-                          std::vector<int> causes) {
+                          const std::vector<int>& causes) {
   return hole({.name = expression,
                .expression = expression,
                .place = place,

@@ -147,7 +147,7 @@ Outcome Interpreter::either(const std::function<Outcome(State&)>& one,
   }
   if (asked.answer != Answer::unknown) {
     State as_assumed = copy_of(state, place);
-    const Outcome outcome = asked.answer == Answer::yes ? one(as_assumed) : other(as_assumed);
+    Outcome outcome = asked.answer == Answer::yes ? one(as_assumed) : other(as_assumed);
     note_assumed(asked);
     if (outcome.flow != Flow::leave) {
       state = std::move(as_assumed);
@@ -155,7 +155,7 @@ Outcome Interpreter::either(const std::function<Outcome(State&)>& one,
     }
     // Without the variable the script would end here, so it is meant to be set.
     State otherwise = copy_of(state, place);
-    const Outcome second = asked.answer == Answer::yes ? other(otherwise) : one(otherwise);
+    Outcome second = asked.answer == Answer::yes ? other(otherwise) : one(otherwise);
     state = second.flow == Flow::leave ? std::move(as_assumed) : std::move(otherwise);
     return second;
   }
