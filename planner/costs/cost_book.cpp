@@ -249,9 +249,9 @@ std::vector<LayerCost> CostBook::costs_of_rows(int kind, std::int64_t microbatch
                                                int peers) const {
   const CostSetting setting = setting_for(kind, rows, peers);
   const DeviceKind& device = cluster_.kinds[static_cast<std::size_t>(kind)];
-  if (!is_scaled(kind, microbatch, rows, peers)) {
-    return costs_with_messages(profile_, cluster_, device, setting);
-  }
+  const auto find = [&] { return costs_with_messages(profile_, cluster_, device, setting); };
+  if (memo_ != nullptr) return memo_->costs(kind, setting, find);
+  if (!is_scaled(kind, microbatch, rows, peers)) return find();
   const ProfileEntry& whole = *entry(kind, microbatch, peers);
   std::vector<LayerCost> costs = whole.layers;
   for (LayerCost& cost : costs) cost = scaled(cost, rows, microbatch);
@@ -271,16 +271,34 @@ std::vector<LayerCost> CostBook::layer_costs_without_again(int kind, std::int64_
                                                            std::int64_t rows, int peers) const {
   std::vector<LayerCost> costs = costs_of_rows(kind, microbatch, rows, peers);
   if (!shards_gradients(setting_.sharding)) return costs;
-  const int replicas = static_cast<int>(std::max<std::int64_t>(microbatch / rows, 1));
-  std::vector<std::vector<int>> neighbours(static_cast<std::size_t>(replicas));
-  int device = 0;
-  for (std::vector<int>& list : neighbours) {
-    for (int peer = 0; peer < peers; ++peer) list.push_back(device++);
+  const auto replicas = static_cast<int>(std::max<std::int64_t>(microbatch / rows, 1));
+  if (replicas * peers > device_count(cluster_)) return costs;  // no such plan
+  const StageGroups& groups = groups_of_neighbours(replicas, peers);
+  // Many layers in a row cost the same.
+  LayerCost before, after;
+  bool is_first = true;
+  for (LayerCost& cost : costs) {
+    if (is_first || cost != before) {
+      before = cost;
+      after = with_shards(cost, setting_.sharding, groups);
+    }
+    is_first = false;
+    cost = after;
   }
-  if (device > device_count(cluster_)) return costs;  // no such plan
-  const StageGroups groups = stage_groups(cluster_, setting_.parallelism, neighbours);
-  for (LayerCost& cost : costs) cost = with_shards(cost, setting_.sharding, groups);
   return costs;
+}
+
+const StageGroups& CostBook::groups_of_neighbours(int replicas, int peers) const {
+  const auto [known, is_new] = groups_.try_emplace({replicas, peers});
+  if (is_new) {
+    std::vector<std::vector<int>> neighbours(static_cast<std::size_t>(replicas));
+    int device = 0;
+    for (std::vector<int>& list : neighbours) {
+      for (int peer = 0; peer < peers; ++peer) list.push_back(device++);
+    }
+    known->second = stage_groups(cluster_, setting_.parallelism, neighbours);
+  }
+  return known->second;
 }
 
 /// The largest part of these rows that was measured; all of them where that is no question.
@@ -313,7 +331,9 @@ ProfileEntry CostBook::entry_for(int kind, std::int64_t microbatch, std::int64_t
 }
 
 const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t rows, int peers) {
-  const Key key(kind, microbatch, rows, peers);
+  // Of estimates only what shards gradients depends on the number of replicas.
+  const bool is_alike = profile_.entries.empty() && !shards_gradients(setting_.sharding);
+  const Key key(kind, is_alike ? rows : microbatch, rows, peers);
   if (last_.second != nullptr && last_.first == key) return *last_.second;
   auto known = tables_.find(key);
   if (known == tables_.end()) {

@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "planner/costs/layer_cost_memo.hpp"
 #include "planner/plan/plan.hpp"
 #include "profiles/collectives.hpp"
 #include "profiles/profile.hpp"
@@ -123,11 +125,22 @@ struct CostBookSetting {
 };
 CostBookSetting book_setting(const Plan& plan);
 
+/// Where those are that hold a stage's layers, and each of its experts.
+struct StageGroups {
+  DeviceGroup all, experts;
+  bool operator==(const StageGroups&) const = default;
+};
+
 /// Makes tables when they are asked for: one thread at a time.
 class CostBook {
  public:
-  CostBook(const Profile& profile, const Cluster& cluster, CostBookSetting setting)
-      : profile_(profile), cluster_(cluster), setting_(std::move(setting)) {}
+  /// `memo`: of this profile and cluster, if there is one; costs are looked up there first.
+  CostBook(const Profile& profile, const Cluster& cluster, CostBookSetting setting,
+           std::shared_ptr<LayerCostMemo> memo = nullptr)
+      : profile_(profile),
+        cluster_(cluster),
+        setting_(std::move(setting)),
+        memo_(std::move(memo)) {}
 
   /// Costs of `rows` samples of a microbatch on this kind of device: of an entry for exactly so
   /// many; else, where the microbatch was measured, its costs scaled by rows and rounded up; else
@@ -159,13 +172,17 @@ class CostBook {
                                        int peers) const;
   std::vector<LayerCost> layer_costs_of(int kind, std::int64_t microbatch, std::int64_t rows,
                                         int peers) const;
+  /// Of so many replicas with so many peers, the first devices of the cluster.
+  const StageGroups& groups_of_neighbours(int replicas, int peers) const;
   std::int64_t measured_part(int kind, std::int64_t microbatch, std::int64_t rows, int peers) const;
 
   const Profile& profile_;
   const Cluster& cluster_;
   CostBookSetting setting_;
+  std::shared_ptr<LayerCostMemo> memo_;
   using Key = std::tuple<int, std::int64_t, std::int64_t, int>;
   std::map<Key, CostTable> tables_;
+  mutable std::map<std::pair<int, int>, StageGroups> groups_;  ///< by replicas and peers
   std::map<Key, std::int64_t> parts_;  ///< rows whose table tells what crosses a cut
   std::pair<Key, const CostTable*>
       last_;  ///< asked for: who goes over devices asks again and again
@@ -184,11 +201,6 @@ Duration update_share(const WithExperts<Duration>& update, Sharding sharding,
                       const Holders& holders);
 ChunkMemory memory_share(const ChunkMemory& memory, Sharding sharding, const Holders& holders);
 
-/// Where those are that hold a stage's layers, and each of its experts.
-struct StageGroups {
-  DeviceGroup all, experts;
-  bool operator==(const StageGroups&) const = default;
-};
 /// Of replicas with their (tensor x context) peers: the first of each set of tensor-parallel ones.
 std::vector<int> holding_devices(const Parallelism& parallelism,
                                  const std::vector<std::vector<int>>& replicas);

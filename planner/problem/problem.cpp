@@ -6,6 +6,12 @@
 
 namespace stagecraft {
 
+Problem with_known_costs(Problem problem) {
+  if (problem.profile.entries.empty())
+    problem.known_costs = std::make_shared<LayerCostMemo>(problem.profile, problem.cluster);
+  return problem;
+}
+
 bool serves(const Problem& problem) {
   return !problem.schedules.empty() && problem.schedules.front().name == "inference";
 }

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "planner/costs/layer_cost_memo.hpp"
 #include "planner/costs/predict.hpp"
 #include "planner/plan/plan.hpp"
 #include "planner/problem/families.hpp"
@@ -33,6 +35,9 @@ struct Problem : Constraints {
   std::vector<int> order;
   SourceFile source;
   Cluster cluster;
+  /// What searches of this profile on this cluster have found of layers' costs; null: nothing. No
+  /// part of the question.
+  std::shared_ptr<LayerCostMemo> known_costs;
   Precision precision = Precision::float32;
   Framework kernels = Framework::megatron;  ///< of layers whose costs are estimated
   std::int64_t global_batch = 1;
@@ -55,6 +60,9 @@ struct Problem : Constraints {
 inline bool numbers_ranks(const Problem& problem) {
   return problem.target != nullptr && problem.target->equal_stages;
 }
+
+/// The same question, whose searches tell each other what they find of layers' costs.
+Problem with_known_costs(Problem problem);
 
 /// Whether plans answer requests, without a backward; else they train.
 bool serves(const Problem& problem);

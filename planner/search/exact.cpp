@@ -220,6 +220,8 @@ SearchResult search_given(const Problem& problem, const SearchControl& control) 
 }
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control) {
+  if (problem.known_costs == nullptr && problem.profile.entries.empty())
+    return search_exact(with_known_costs(problem), control);
   if (!problem.other_sharding.empty()) return search_each_sharding(search_exact, problem, control);
   if (problem.recompute_everywhere.size() > 1)
     return search_each_recompute(search_exact, problem, control);

@@ -123,6 +123,11 @@ Space::Space(const Problem& problem)
   const bool is_one = again_everywhere_.size() == 1;
   const std::vector<Recomputed> again =
       is_one ? again_everywhere_.front() : std::vector<Recomputed>{};
+  if (problem.known_costs != nullptr && problem.known_costs->is_of(problem.profile, cluster_)) {
+    known_costs_ = problem.known_costs;
+  } else if (problem.profile.entries.empty()) {
+    known_costs_ = std::make_shared<LayerCostMemo>(problem.profile, cluster_);
+  }
   for (const Parallelism& parallelism : parallelism_) {
     CostBookSetting setting{.precision = problem.precision,
                             .sequence = problem.sequence,
@@ -130,9 +135,11 @@ Space::Space(const Problem& problem)
                             .sharding = problem.optimizer.sharding,
                             .kernels = problem.kernels};
     if (!again.empty())
-      plain_books_.push_back(std::make_unique<CostBook>(problem.profile, cluster_, setting));
+      plain_books_.push_back(
+          std::make_unique<CostBook>(problem.profile, cluster_, setting, known_costs_));
     setting.again = again;
-    books_.push_back(std::make_unique<CostBook>(problem.profile, cluster_, std::move(setting)));
+    books_.push_back(
+        std::make_unique<CostBook>(problem.profile, cluster_, std::move(setting), known_costs_));
   }
   std::optional<Error> missing;
   const auto choices = static_cast<int>(parallelism_.size());
@@ -227,7 +234,8 @@ CostBook& Space::book(const Plan& plan) const {
                         .sequence = problem_.sequence,
                         .parallelism = parallelism_[static_cast<std::size_t>(choice)],
                         .sharding = sharding,
-                        .kernels = problem_.kernels});
+                        .kernels = problem_.kernels},
+        known_costs_);
   }
   return *other;
 }

@@ -224,6 +224,7 @@ class Space {
   std::vector<int> groups_;                         ///< per small tensor-parallel degree
   mutable std::map<int, std::vector<int>> blocks_;  ///< by size: their devices, block after block
   std::vector<Parallelism> parallelism_;            ///< to try
+  std::shared_ptr<LayerCostMemo> known_costs_;      ///< of estimates
   std::vector<std::unique_ptr<CostBook>> books_;    ///< of each, for searches
   /// Of each, for plans that say layer by layer what they do again, where `books_` have that in
   /// their costs; else empty.

@@ -141,7 +141,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   const LoadedProfile loaded = load_profile(arguments.planning.model);
   console.input(loaded.path, loaded.hash);
   for (const std::string& warning : loaded.profile.warnings) console.note(warning);
-  Problem problem = planning_problem(console, arguments.planning, loaded);
+  Problem problem = with_known_costs(planning_problem(console, arguments.planning, loaded));
   for (const std::string& note : notes_on(arguments.planning, problem)) console.note(note);
   // Other planners know no such degrees, whole optimizer states, and schedules only that every
   // framework has.
