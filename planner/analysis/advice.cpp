@@ -64,13 +64,17 @@ class Advisor {
     settle(advice.singles);
     advice.tried = tried_;
     if (question_.singles_found) question_.singles_found(advice);
-    std::vector<ChangeSet> further = advising::pairs_to_try(singles, advice.now);
+    std::vector<AdvisedEdit> parts = singles;
+    std::ranges::sort(parts, advising::is_better);
+    advising::leave_few_without_pipeline(parts, 4);
+    std::vector<ChangeSet> further = advising::pairs_to_try(parts, advice.now);
     std::ranges::copy_if(edits, std::back_inserter(further), advising::is_balanced);
     std::vector<AdvisedEdit> pairs = tried(further);
     std::ranges::sort(pairs, advising::is_better);
     std::optional<AdvisedEdit> best = advising::best_of(singles, pairs);
     for (const AdvisedEdit& edit : pairs) {
-      if (advising::is_advice(edit, advice.now) && advising::beats_its_parts(edit, singles))
+      if (advising::is_advice(edit, advice.now) && advising::beats_its_parts(edit, singles) &&
+          !advising::is_among(edit, singles))
         advice.pairs.push_back(edit);
     }
     settle(advice.pairs);

@@ -112,8 +112,9 @@ inline constexpr std::array plan_importers{
         "arguments in a log; also those of NeMo, Megatron-Bridge, ms-swift, slime, verl, "
         "zero-bubble",
         true},
-    PlanImporter{"deepspeed", looks_like_deepspeed, import_deepspeed,
-                 "a plan: parts of a PipelineModule, alone or with its ds_config"},
+    PlanImporter{
+        "deepspeed", looks_like_deepspeed, import_deepspeed,
+        "a plan: a ds_config, with the parts of its PipelineModule if it has one, or these alone"},
     PlanImporter{"torch", looks_like_torch, import_torch,
                  "a plan: stages or split points of torch.distributed.pipelining, with its "
                  "schedule's name"},

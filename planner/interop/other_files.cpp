@@ -36,14 +36,6 @@ bool could_be_plan(std::string_view content) {
          text.find_first_not_of("[]0123456789, \t\r\n") == std::string::npos;
 }
 
-/// Its configuration alone has no stages.
-bool looks_like_deepspeed_config(std::string_view content) {
-  const bool is_object = trim(content.substr(0, 1000)).starts_with('{');
-  return is_object &&
-         (content.find("\"train_micro_batch_size_per_gpu\"") != std::string_view::npos ||
-          content.find("\"zero_optimization\"") != std::string_view::npos);
-}
-
 }  // namespace
 
 void refuse_foreign_plan(std::string_view content, const std::string& file) {
@@ -57,15 +49,12 @@ void refuse_foreign_plan(std::string_view content, const std::string& file) {
                concat("stagecraft import ", importer.name, " ", argument(file),
                       " --model MODEL --cluster CLUSTER -o plan.json makes a plan of it"));
   }
-  if (looks_like_deepspeed_config(content)) {
-    fail_other(
-        file, "DeepSpeed's configuration",
-        concat(
-            "write it with the PipelineModule's parts, {\"parts\": [0, 4, 9], \"ds_config\": …}; "
-            "then stagecraft import deepspeed ",
-            argument(file),
-            " --model MODEL --cluster CLUSTER -o plan.json makes a plan; ZeRO-2 and 3 have no "
-            "pipeline, and need no parts"));
+  if (content.find("[parallelism]") != std::string_view::npos &&
+      content.find("_parallel_degree") != std::string_view::npos) {
+    fail_other(file, "torchtitan's configuration",
+               "stagecraft plan MODEL CLUSTER --for torchtitan with its degrees (--tp 8 --pp 4 "
+               "--mbs 1 --gbs 128 --recompute full) makes the plan that it asks for, and export "
+               "torchtitan writes one");
   }
   if (looks_like_torch_csv(content) && content.find("F0") != std::string_view::npos) {
     fail_other(file, "a schedule, the CSV of torch.distributed.pipelining",

@@ -103,8 +103,8 @@ Advised read_script(Console& console, const CLI::App& app, const PlanImporter& i
                     const std::string& content, const AdviseArguments& arguments) {
   if (arguments.script.model.empty()) {
     fail_usage(arguments.input, " is a plan of ", importer.name,
-               ", which has no layers and devices of its own; add --model MODEL and --cluster "
-               "CLUSTER");
+               ", which has no layers and devices of its own; add --model MODEL",
+               arguments.script.cluster.empty() ? " and --cluster CLUSTER" : "");
   }
   const PlanQuestion question = question_from(console, arguments.script);
   ImportedPlan imported = import_plan(importer, content, arguments.input, question);

@@ -36,6 +36,7 @@ class Edits {
     numbers_ = *numbers;
     add_virtual_stages();
     add_degrees();
+    add_without_pipeline();
     add_samples();
     add_layout();
   }
@@ -151,9 +152,7 @@ class Edits {
         if (degree.key == other.key || !may_grow(other)) continue;
         for (const int factor : {2, 4}) {
           if (degree.now % factor != 0) continue;
-          add_degree({{degree.key, of(degree.now / factor)},
-                      {other.key, of(other.now * factor)},
-                      {"dp", of(numbers_.data)}});
+          add_degree({{degree.key, of(degree.now / factor)}, {other.key, of(other.now * factor)}});
         }
       }
     }
@@ -184,6 +183,31 @@ class Edits {
       add(std::move(same));
     }
     add_both(set, ranks * count);
+  }
+
+  /// Replicas that hold parts of the parameters instead of stages: several degrees and the sharding
+  /// at once, which no two of the other edits make.
+  void add_without_pipeline() {
+    if (!has_blocks() || find_schedule(plan_.schedule.name).generate == inference) return;
+    const int devices = numbers_.pipeline * numbers_.data * numbers_.tensor * numbers_.context;
+    const int node = cluster_.levels.empty() ? devices : cluster_.levels.back().count;
+    for (const Sharding sharding : {Sharding::zero2, Sharding::zero3}) {
+      for (const int tensor : {1, 2, 4, 8}) {
+        for (const int context : {1, 2, 4, 8}) {
+          if (tensor > node || devices % (tensor * context) != 0) continue;
+          ChangeSet set;
+          if (numbers_.pipeline > 1) set["pp"] = "1";
+          if (tensor != numbers_.tensor) set["tp"] = of(tensor);
+          if (context != numbers_.context) set["cp"] = of(context);
+          if (sharding != plan_.optimizer.sharding) set["sharding"] = to_string(sharding);
+          if (numbers_.pipeline > 1 && plan_.schedule.name != "1f1b") {
+            set["schedule"] = "1f1b";
+            set["vpp"] = "1";
+          }
+          if (set.size() > 1) add(std::move(set));
+        }
+      }
+    }
   }
 
   void add_samples() {

@@ -42,6 +42,30 @@ bool beats_its_parts(const AdvisedEdit& pair, const std::vector<AdvisedEdit>& si
   });
 }
 
+namespace {
+
+bool is_same(const AdvisedEdit& a, const AdvisedEdit& b) {
+  return a.prediction.step == b.prediction.step &&
+         fullest_device(a.prediction).peak == fullest_device(b.prediction).peak;
+}
+
+}  // namespace
+
+void leave_few_without_pipeline(std::vector<AdvisedEdit>& edits, int most) {
+  int count = 0;
+  std::erase_if(edits, [&](const AdvisedEdit& edit) {
+    const auto& changes = edit.changes;
+    const bool is_one = std::ranges::find(changes, Change{"pp", "1"}) != changes.end() &&
+                        std::ranges::find(changes, "sharding", &Change::key) != changes.end();
+    return is_one && ++count > most;
+  });
+}
+
+bool is_among(const AdvisedEdit& edit, const std::vector<AdvisedEdit>& others) {
+  return std::ranges::any_of(others,
+                             [&](const AdvisedEdit& other) { return is_same(edit, other); });
+}
+
 std::optional<AdvisedEdit> best_of(const std::vector<AdvisedEdit>& singles,
                                    const std::vector<AdvisedEdit>& pairs) {
   std::optional<AdvisedEdit> best;
@@ -55,11 +79,8 @@ std::optional<AdvisedEdit> best_of(const std::vector<AdvisedEdit>& singles,
 
 void keep_best(std::vector<AdvisedEdit>& edits, std::size_t most) {
   std::ranges::sort(edits, is_better);
-  const auto is_same = [](const AdvisedEdit& a, const AdvisedEdit& b) {
-    return a.prediction.step == b.prediction.step &&
-           fullest_device(a.prediction).peak == fullest_device(b.prediction).peak;
-  };
   edits.erase(std::unique(edits.begin(), edits.end(), is_same), edits.end());
+  leave_few_without_pipeline(edits, 2);
   if (edits.size() > most) edits.resize(most);
 }
 

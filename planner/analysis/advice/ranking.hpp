@@ -31,6 +31,13 @@ bool is_gain(const Prediction& next, const Prediction& before);
 /// Whether no edit within it does as well alone.
 bool beats_its_parts(const AdvisedEdit& pair, const std::vector<AdvisedEdit>& singles);
 
+/// Degrees without a pipeline make many edits that say nearly the same: so many of the first of
+/// them are left.
+void leave_few_without_pipeline(std::vector<AdvisedEdit>& edits, int most);
+
+/// Whether another edit makes the same step in the same memory.
+bool is_among(const AdvisedEdit& edit, const std::vector<AdvisedEdit>& others);
+
 std::optional<AdvisedEdit> best_of(const std::vector<AdvisedEdit>& singles,
                                    const std::vector<AdvisedEdit>& pairs);
 

@@ -317,8 +317,17 @@ void require_mostly_known(const ImportedPlan& imported) {
 bool looks_like_deepspeed(std::string_view content) {
   const std::size_t start = content.find_first_not_of(" \t\r\n");
   if (start == std::string_view::npos) return false;
-  return content[start] == '[' ||
-         (content[start] == '{' && content.find("\"parts\"") != std::string_view::npos);
+  if (content[start] == '[') {
+    // Nothing but numbers: other lists are traces and the like.
+    const std::string_view beginning = content.substr(start, 1000);
+    return beginning.find_first_not_of("[]0123456789, \t\r\n") == std::string_view::npos;
+  }
+  if (content[start] != '{') return false;
+  constexpr std::array members{"\"parts\"", "\"zero_optimization\"",
+                               "\"train_micro_batch_size_per_gpu\""};
+  return std::ranges::any_of(members, [&](std::string_view member) {
+    return content.find(member) != std::string_view::npos;
+  });
 }
 
 ImportedPlan import_deepspeed(std::string_view content, const std::string& file,

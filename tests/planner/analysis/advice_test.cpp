@@ -196,3 +196,25 @@ TEST_CASE("a plan in a line") {
   CHECK(words(with(plan, {"tp=1", "cp=2", "pp=2", "dp=2", "gradient-bucket=25MiB"})) ==
         "TP1 CP2 PP2 DP2 · MBS 1 × 32 · recompute none · gradients overlapped · 1f1b");
 }
+
+TEST_CASE("advice reaches plans without a pipeline, which need several changes at once") {
+  LoadedPlan plan = even_plan(4, 2, 1, "2x4xa100@100Gb/s");
+  plan.cluster.kinds.front().memory = Bytes{8} << 30;  // too little for larger microbatches
+  const Advice advice = advise(plan, {.target = &megatron_target, .keep = {}});
+  const auto without_pipeline = std::ranges::find_if(advice.singles, [](const AdvisedEdit& edit) {
+    return edit.plan.stages.size() == 1 && edit.plan.optimizer.sharding == Sharding::zero2;
+  });
+  REQUIRE(without_pipeline != advice.singles.end());
+  CHECK(simulated(plan, without_pipeline->changes) == without_pipeline->prediction.step);
+}
+
+TEST_CASE("no plan is advised twice, and no degree that stays is named") {
+  const LoadedPlan plan =
+      with(even_plan(4, 1, 2, "2x4xa100@100Gb/s"), {"recompute=full", "batch=16"});
+  const std::vector<AdvisedEdit> rows = rows_of(advise(plan, {.target = nullptr, .keep = {}}));
+  for (std::size_t a = 0; a < rows.size(); ++a) {
+    INFO(to_string(rows[a].changes));
+    for (const Change& change : rows[a].changes) CHECK(change.key != "dp");
+    for (std::size_t b = 0; b < a; ++b) CHECK_FALSE(rows[a].plan == rows[b].plan);
+  }
+}
