@@ -17,7 +17,8 @@ SearchResult search_for_objective(Search search, const Problem& problem,
 
 /// Plans of which none is better in both peak memory (of the fullest device) and samples per
 /// second: the fastest, then the fastest of those that need less memory than it does, less by at
-/// least this part of it, and so on until nothing fits. The fastest first; at most `most`.
+/// least this part of it, and so on until nothing fits. The fastest first; at most `most`, then, if
+/// that was not all or there was no time for all, the one that needs least memory.
 /// `proved_optimal` if every search was proved and the front is complete: then no plan of the space
 /// is better in both than one of the front, and without spacing there are no others like these.
 SearchResult pareto_front(Search search, const Problem& problem, const SearchControl& control,

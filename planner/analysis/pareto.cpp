@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "planner/analysis/answers.hpp"
+#include "planner/layouts/tightest_plan.hpp"
 #include "planner/problem/objective.hpp"
 #include "profiles/error.hpp"
 
@@ -31,6 +32,20 @@ void remove_dominated(std::vector<Candidate>& plans) {
   });
 }
 
+/// The plan that needs least memory, whatever its step; nothing if none fits.
+std::optional<Candidate> end_of_front(const Problem& problem, const std::stop_token& stop) {
+  std::optional<Candidate> least;
+  for (const Sharding sharding : sharding_choices(problem)) {
+    Problem one = problem;
+    one.optimizer.sharding = sharding;
+    one.other_sharding.clear();
+    auto plan = tightest_plan(Space(one), stop);
+    if (!plan || !plan->prediction->fits) continue;
+    if (!least || largest_peak(*plan) < largest_peak(*least)) least = std::move(plan);
+  }
+  return least;
+}
+
 }  // namespace
 
 SearchResult pareto_front(Search search, const Problem& problem, const SearchControl& control,
@@ -43,6 +58,9 @@ SearchResult pareto_front(Search search, const Problem& problem, const SearchCon
     return front;
   }
   own.explain = false;
+  // A front that is cut short still says how far down it goes.
+  const bool is_ours = !front.plans.front().objective.has_value();
+  const std::optional<Candidate> end = is_ours ? end_of_front(problem, control.stop) : std::nullopt;
   Problem smaller = problem;
   bool is_complete = false;
   while (static_cast<int>(front.plans.size()) < most) {
@@ -59,6 +77,8 @@ SearchResult pareto_front(Search search, const Problem& problem, const SearchCon
     front.proved_optimal = front.proved_optimal && next.proved_optimal;
     front.plans.push_back(std::move(next.plans.front()));
   }
+  if (end && !is_complete && largest_peak(*end) < largest_peak(front.plans.back()))
+    front.plans.push_back(*end);
   // What another planner proves, it proves in its own cost model.
   const bool is_own = std::ranges::none_of(
       front.plans, [](const Candidate& plan) { return plan.objective.has_value(); });

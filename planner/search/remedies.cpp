@@ -9,6 +9,7 @@
 #include "planner/space/room.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/text.hpp"
 #include "simulator/schedules/schedules.hpp"
 
@@ -237,6 +238,24 @@ void try_tensor_parallelism(Remedies& remedies) {
   }
 }
 
+/// Degrees beyond those tried, where experts are most of what there is to hold.
+void try_expert_parallelism(Remedies& remedies) {
+  const Problem& problem = remedies.problem();
+  const auto& transformer = problem.profile.model.transformer;
+  if (!transformer || !transformer->experts) return;
+  const std::vector<Parallelism> tried = parallelism_choices(problem);
+  for (int degree = 2; degree <= transformer->experts->count; degree *= 2) {
+    if (transformer->experts->count % degree != 0) continue;
+    if (std::ranges::find(tried, degree, &Parallelism::expert) != tried.end()) continue;
+    Problem changed = problem;
+    changed.parallelism.expert = degree;
+    changed.other_parallelism.clear();
+    if (!remedies.helps(changed)) continue;
+    remedies.add(concat("--expert-parallel ", degree));
+    return;
+  }
+}
+
 /// Costs of other lengths are only known where they are estimated.
 void try_shorter_sequence(Remedies& remedies) {
   const Problem& problem = remedies.problem();
@@ -251,29 +270,36 @@ void try_shorter_sequence(Remedies& remedies) {
   }
 }
 
-/// Adds the same devices again, those excluded among them.
-void double_cluster(Problem& problem) {
-  std::vector<int>& devices = problem.cluster.devices;
-  const std::vector<int> again = devices;
-  const int count = device_count(problem.cluster);
-  devices.insert(devices.end(), again.begin(), again.end());
-  problem.cluster.levels.front().count *= 2;
-  const std::vector<int> excluded = problem.excluded;
-  for (const int device : excluded) problem.excluded.push_back(count + device);
+/// The question with so many parts of the cluster's outermost level, each with the devices that
+/// there are now, those excluded among them.
+Problem with_outermost(const Problem& problem, int parts) {
+  Problem changed = problem;
+  changed.devices.reset();
+  Level& outermost = changed.cluster.levels.front();
+  const int now = device_count(problem.cluster);
+  const int devices = now / outermost.count * parts;
+  outermost.count = parts;
+  for (int device = now; device < devices; ++device) {
+    changed.cluster.devices.push_back(problem.cluster.devices[index(device % now)]);
+    if (std::ranges::find(problem.excluded, device % now) != problem.excluded.end())
+      changed.excluded.push_back(device);
+  }
+  return changed;
 }
 
-/// The cluster with its outermost level twice, four times … as large.
+/// The cluster with its outermost level twice, four times … as large, or three quarters of that.
 void try_larger_cluster(Remedies& remedies) {
   const Problem& problem = remedies.problem();
-  constexpr int most = 32;  // devices: each try takes a while
+  constexpr int most = 1024;  // devices: each try takes a while
   const int now = available_devices(problem);
   if (problem.devices.value_or(now) < now || problem.cluster.levels.empty()) return;
-  Problem larger = problem;
-  larger.devices.reset();
-  while (available_devices(larger) <= most / 2) {
-    double_cluster(larger);
-    if (!remedies.helps(larger)) continue;
-    remedies.add(concat(available_devices(larger), " such devices",
+  int parts = problem.cluster.levels.front().count;
+  for (int devices = now; devices <= most / 2; devices *= 2) {
+    parts *= 2;
+    if (!remedies.helps(with_outermost(problem, parts))) continue;
+    const int fewer = parts / 4 * 3;
+    if (parts % 4 == 0 && remedies.helps(with_outermost(problem, fewer))) parts = fewer;
+    remedies.add(concat(available_devices(with_outermost(problem, parts)), " such devices",
                         problem.excluded.empty() ? "" : " that may be used", " (now ", now, ")"));
     return;
   }
@@ -292,9 +318,10 @@ std::vector<std::string> verified_remedies(const Problem& problem,
     try_smaller_microbatch(remedies);
     try_larger_batch(remedies);
   }
-  for (const auto& try_one : {try_recomputation, try_more_devices, try_larger_cluster,
-                              try_other_schedule, try_tensor_parallelism, try_shorter_sequence,
-                              try_fewer_demands, try_all_memory, try_sharding, try_sgd}) {
+  for (const auto& try_one :
+       {try_recomputation, try_more_devices, try_larger_cluster, try_other_schedule,
+        try_tensor_parallelism, try_expert_parallelism, try_shorter_sequence, try_fewer_demands,
+        try_all_memory, try_sharding, try_sgd}) {
     try_one(remedies);
   }
   if (memory) remedies.add(*memory);

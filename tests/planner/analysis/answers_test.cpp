@@ -137,12 +137,13 @@ TEST_CASE("all plans are looked at once for a front", "[answers]") {
   CHECK(larger_fronts > 5);
 }
 
-TEST_CASE("a front has no more plans than asked for, and then claims nothing", "[answers]") {
+TEST_CASE("a front has no more plans than asked for, then its end, and then claims nothing",
+          "[answers]") {
   const Problem problem = problem_of(profile_of(std::vector<LayerCost>(4, heavy_layer())),
                                      cluster_of({{2, {}}}), 4, {1});
   REQUIRE(pareto_front(search_exact, problem, {}, 100, 0).plans.size() > 1);
   const SearchResult front = pareto_front(search_exact, problem, {}, 1, 0);
-  CHECK(front.plans.size() == 1);
+  CHECK(front.plans.size() == 2);
   CHECK_FALSE(front.proved_optimal);
 }
 
@@ -443,6 +444,57 @@ TEST_CASE("remedies that need other devices or lengths are tried, too", "[answer
   CHECK(std::find(remedies.begin(), remedies.end(), "4 such devices (now 2)") != remedies.end());
   problem.cluster = cluster_of({{4, {}}}, Bytes{3} << 20);
   CHECK(search_exact(problem, {}).plans.size() == 1);
+}
+
+TEST_CASE("the smallest of larger clusters is found, however large it is", "[answers]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.parameters = cost.gradients = 1 << 20;
+  const auto remedies_of = [&](std::size_t layers) {
+    const Problem problem = problem_of(profile_of(std::vector<LayerCost>(layers, cost)),
+                                       cluster_of({{2, {}}}, Bytes{3} << 20), 4, {1});
+    const SearchResult result = search_exact(problem, {});
+    REQUIRE(result.infeasible);
+    return result.infeasible->remedies;
+  };
+  // A device has room for one layer.
+  const auto six = remedies_of(6), sixty = remedies_of(60);
+  CHECK(std::find(six.begin(), six.end(), "6 such devices (now 2)") != six.end());
+  CHECK(std::find(sixty.begin(), sixty.end(), "64 such devices (now 2)") != sixty.end());
+}
+
+TEST_CASE("where experts are what does not fit, expert parallelism is a remedy", "[answers]") {
+  Problem problem;
+  problem.profile.model = builtin_model("mixtral-8x7b");
+  problem.cluster = load_cluster("2x8xh100");
+  problem.precision = Precision::bfloat16;
+  problem.sequence = 2048;
+  problem.global_batch = 64;
+  problem.microbatches = {8};
+  problem.pinned.pipeline = 2;
+  problem.schedules = schedule_choices("1f1b");
+  problem.optimizer.sharding = Sharding::zero1;
+  problem.recompute = {Recompute::none, Recompute::full};
+  const SearchResult result = search_exact(problem, {});
+  REQUIRE(result.infeasible);
+  const auto& remedies = result.infeasible->remedies;
+  CHECK(std::ranges::any_of(remedies, [](const std::string& remedy) {
+    return remedy.starts_with("--expert-parallel ");
+  }));
+}
+
+TEST_CASE("a front that is not complete ends with the plan that needs least memory", "[answers]") {
+  LayerCost cost = layer_cost(1ms, 2ms);
+  cost.parameters = cost.gradients = 1 << 20;
+  cost.saved = 4 << 20;
+  Problem problem = problem_of(profile_of(std::vector<LayerCost>(8, cost)),
+                               cluster_of({{4, {}}}, Bytes{1} << 30), 8, {1});
+  problem.recompute = {Recompute::none, Recompute::full};
+  const auto all = pareto_front(search_exact, problem, {}, 1000, 0).plans;
+  const auto some = pareto_front(search_exact, problem, {}, 2, 0).plans;
+  REQUIRE(all.size() > 3);
+  REQUIRE(some.size() == 3);
+  CHECK(some[0].plan == all[0].plan);
+  CHECK(largest_peak(some[2]) <= largest_peak(all.back()));
 }
 
 TEST_CASE("a larger cluster has as many excluded devices in each part", "[answers]") {
