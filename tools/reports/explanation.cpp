@@ -87,10 +87,10 @@ std::string longest_stay(const Explanation& explanation) {
       stays.begin(), stays.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (longest == stays.end()) return "nothing takes any time";
   const bool plural = longest->first == "messages";
-  return fmt::format("{} limit{} the step: {} of its {} ({}) {}", longest->first, plural ? "" : "s",
+  return fmt::format("{} limit{} the step: the longest chain {} for {} of its {} ({})",
+                     longest->first, plural ? "" : "s", plural ? "waits for them" : "is there",
                      format_duration(longest->second), format_duration(explanation.step),
-                     percent(ratio(longest->second, explanation.step)),
-                     plural ? "is time they are on their way" : "is its work");
+                     percent(ratio(longest->second, explanation.step)));
 }
 
 /// "devices are idle for 27.3 % of it, most for fill and drain (25.0 %)".

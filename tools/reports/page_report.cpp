@@ -56,35 +56,6 @@ std::int64_t samples_of_replica(const Plan& plan) {
                 : plan.batch.microbatch;
 }
 
-/// "zero1" is "ZeRO-1" to people.
-std::string words_of_sharding(Sharding sharding) {
-  if (sharding == Sharding::none) return "none";
-  return concat("ZeRO-", to_string(sharding).back());
-}
-
-/// What all stages do again, in words.
-std::string words_of_recompute(const Plan& plan) {
-  std::vector<std::string> words;
-  for (const Stage& stage : plan.stages) words.push_back(recompute_in_words(stage));
-  const bool alike = std::equal(words.begin() + 1, words.end(), words.begin());
-  return alike ? words.front() : "differs by stage";
-}
-
-ordered_json degrees_json(const Plan& plan) {
-  std::vector<std::size_t> replicas;
-  for (const Stage& stage : plan.stages) replicas.push_back(stage.devices.size());
-  const bool alike = std::equal(replicas.begin() + 1, replicas.end(), replicas.begin());
-  return {{"TP", tensor_degrees(plan)},
-          {"PP", std::to_string(pipeline_devices(plan))},
-          {"VPP", std::to_string(plan.schedule.virtual_stages)},
-          {"DP",
-           alike ? std::to_string(replicas.front()) : fmt::format("{}", fmt::join(replicas, "-"))},
-          {"CP", std::to_string(plan.parallelism.context)},
-          {"EP", std::to_string(plan.parallelism.expert)},
-          {"MBS", std::to_string(samples_of_replica(plan))},
-          {"GBS", std::to_string(plan.batch.global)}};
-}
-
 ordered_json interval_json(const Told& plan) {
   const Spreads spreads =
       spreads_of(Risk{.level = risk_level("p90")}, plan.loaded.profile, plan.compiled);
@@ -213,14 +184,10 @@ ordered_json plan_json(const Told& plan) {
           {"profile", of.profile},
           {"source", plan.loaded.profile.source},
           {"cluster", of.cluster},
-          {"degrees", degrees_json(of)},
-          {"sharding", words_of_sharding(of.optimizer.sharding)},
-          {"recompute", words_of_recompute(of)},
-          {"schedule", of.schedule.name},
           {"precision", to_string(of.precision)},
           {"costs", words_of_costs(of, plan.prediction.provenance)},
           {"sequence", of.batch.sequence},
-          {"microbatches", of.batch.microbatches},
+          {"samples", of.batch.global},
           {"parameters", parameters(plan.loaded.profile.model)},
           {"sentence", plan_words(of, plan.loaded.profile.model)},
           {"figures", figures_json(plan)},
@@ -353,13 +320,12 @@ std::string words_of_edit(const AdvisedEdit& edit) {
   return words + flags;
 }
 
-/// Single edits and pairs that make the step shorter, or the plan fit, best first.
+/// What `advise` says: edits that make the step shorter, or the plan fit, best first.
 ordered_json advice_rows(const LoadedPlan& loaded, int threads) {
   constexpr std::size_t most = 8;
   const AdviceQuestion question{.target = target_of(loaded.plan),
                                 .script = {},
                                 .keep = {},
-                                .depth = 2,
                                 .top = most,
                                 .threads = threads,
                                 .stop = {}};
@@ -367,6 +333,7 @@ ordered_json advice_rows(const LoadedPlan& loaded, int threads) {
   std::vector<AdvisedEdit> edits = advice.singles;
   edits.insert(edits.end(), advice.pairs.begin(), advice.pairs.end());
   std::ranges::stable_sort(edits, {}, [](const AdvisedEdit& edit) { return edit.prediction.step; });
+  if (advice.together) edits.insert(edits.begin(), *advice.together);
   if (edits.size() > most) edits.resize(most);
   auto rows = ordered_json::array();
   for (const AdvisedEdit& edit : edits) {

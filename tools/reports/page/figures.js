@@ -215,7 +215,7 @@ function scatter(points, unit, perSecond, width) {
   svg.append(drawn(
       'text', {x: (left + width) / 2, y: height - 6, 'text-anchor': 'middle', class: 'muted'},
       'peak memory of the fullest device' +
-          (points[0].limit_bytes && !limit ? `; usable: ${bytesText(points[0].limit_bytes)}` :
+          (points[0].limit_bytes && !limit ? `; its memory: ${bytesText(points[0].limit_bytes)}` :
                                              '')));
   svg.append(drawn(
       'text', {
@@ -244,7 +244,7 @@ function scatter(points, unit, perSecond, width) {
           'text-anchor': after ? 'end' : 'start',
           style: 'fill:var(--bad)'
         },
-        'usable'));
+        'memory'));
   }
   const front = points.filter((point) => point.front).sort((a, b) => a.peak_bytes - b.peak_bytes);
   svg.append(drawn('path', {

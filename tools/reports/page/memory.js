@@ -88,13 +88,13 @@ class MemoryChart {
       c.fillStyle = ink;
       c.textAlign = 'left';
       c.textBaseline = 'top';
-      return c.fillText(`usable: ${bytesText(this.limit)}, far above`, left + 6, 2);
+      return c.fillText(`device memory: ${bytesText(this.limit)}, far above`, left + 6, 2);
     }
     c.fillStyle = styleValue('bad');
     for (let px = left; px < surface.width - 4; px += 9) c.fillRect(px, y(this.limit) - 1, 5, 2);
     c.textAlign = 'left';
     c.textBaseline = 'bottom';
-    c.fillText(`usable: ${bytesText(this.limit)}`, left + 6, y(this.limit) - 2);
+    c.fillText(`device memory: ${bytesText(this.limit)}`, left + 6, y(this.limit) - 2);
   }
 
   hover(event) {

@@ -142,13 +142,6 @@ function shortRowName(row) {
 
 // --- Headline ------------------------------------------------------------------------------------
 
-function degreesLine(plan) {
-  const degrees = plan.degrees;
-  const first = ['TP', 'PP', 'VPP', 'DP', 'CP', 'EP'].map((name) => name + degrees[name]).join(' ');
-  return `${first} · MBS ${degrees.MBS} × ${plan.microbatches} · GBS ${degrees.GBS} · sharding ${
-      plan.sharding} · recompute ${plan.recompute} · ${plan.schedule}`;
-}
-
 /** Of a rate: the interval in which eight of ten cases lie, as far as it says anything. */
 function intervalWords(figures, rate) {
   const {p10_ns: quick, p90_ns: late} = figures.interval;
@@ -190,10 +183,10 @@ function headline(plan) {
   document.getElementById('head').append(
       element('p', {class: 'muted', style: 'margin:0'}, 'Stagecraft report'),
       element('h1', {}, `${name} on ${plan.cluster}`),
-      element('p', {class: 'words'}, degreesLine(plan)),
+      element('p', {class: 'words'}, plan.sentence),
       element(
           'p', {class: 'muted'},
-          `${countText(plan.stages.length)} ${plan.stages.length === 1 ? "stage" : "stages"}, ${plan.schedule}. ${plan.parameters.toLocaleString('en-US')} parameters, ${
+          `${countText(plan.stages.length)} ${plan.stages.length === 1 ? "stage" : "stages"}, ${plan.samples.toLocaleString('en-US')} samples a step. ${plan.parameters.toLocaleString('en-US')} parameters, ${
               plan.precision}${
               plan.sequence ? `, ${plan.sequence.toLocaleString('en-US')} tokens a sample` :
                               ''}. Predicted from ${plan.costs}.`),
@@ -389,7 +382,7 @@ class Workbench {
               'small', {},
               most.row.limit_bytes ?
                   `${percentText(most.peak.bytes / most.row.limit_bytes, 0)} of ${
-                      bytesText(most.row.limit_bytes)} usable, ${deviceName(most.row)}` :
+                      bytesText(most.row.limit_bytes)}, ${deviceName(most.row)}` :
                   `on ${deviceName(most.row)}; no limit`));
       this.device = most.device;
       this.picker.value = most.device;
@@ -413,7 +406,7 @@ class Workbench {
       };
     });
     this.table.replaceChildren(tableOf(
-        ['device', '>computes', '>idle', '>peak memory', '>usable'], rows,
+        ['device', '>computes', '>idle', '>peak', '>memory'], rows,
         'each device\'s time and memory'));
   }
 
@@ -604,7 +597,7 @@ function againstSection(plan, other) {
   const peak = (figures) => figures.mfu === undefined ? '–' : percentText(figures.mfu);
   const rows = [
     ['plan', plan.path, other.path],
-    ['what', degreesLine(plan), degreesLine(other)],
+    ['what', plan.sentence, other.sentence],
     ['step', timeText(plan.figures.step_ns), timeText(other.figures.step_ns)],
     [
       `${plan.sequence ? 'tokens/s' : 'samples/s'} per ${plan.figures.device_word}`, countText(rate(plan)),
