@@ -122,6 +122,11 @@ class Expression {
     std::string message = concat("unknown device \"", name, "\"; known devices and clusters:");
     for (const std::string& word : known) message += " " + word;
     if (!suggestion.empty()) message += concat("; did you mean \"", suggestion, "\"?");
+    if (name.find_first_of(",+") != std::string_view::npos) {
+      message +=
+          "; devices of several kinds are a file's: `stagecraft cluster show 2x8xh100 -o "
+          "my.cluster.json` writes one to edit";
+    }
     fail_at(at_, message);
   }
 

@@ -33,8 +33,14 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }
 
 /// "strategies" for "strategy", "schedules" for "schedule".
+/// "way to recompute" becomes "ways to recompute".
 std::string plural(std::string_view noun) {
-  if (!noun.ends_with('y')) return concat(noun, "s");
+  for (const std::string_view word : {" of ", " to "}) {
+    const std::size_t at = noun.find(word);
+    if (at != std::string_view::npos) return concat(plural(noun.substr(0, at)), noun.substr(at));
+  }
+  const bool has_vowel = noun.ends_with("ay") || noun.ends_with("ey") || noun.ends_with("oy");
+  if (!noun.ends_with('y') || has_vowel) return concat(noun, "s");
   return concat(noun.substr(0, noun.size() - 1), "ies");
 }
 
@@ -55,7 +61,12 @@ std::string closest(std::string_view word, const std::vector<std::string>& known
     best = away;
     answer = candidate;
   }
-  return answer;
+  if (!answer.empty() || word.size() < 3) return answer;
+  // The family's name alone.
+  const auto longer = std::ranges::find_if(known, [&](const std::string& candidate) {
+    return lower_case(candidate).starts_with(lower_case(word) + "-");
+  });
+  return longer == known.end() ? answer : *longer;
 }
 
 void fail_unknown(std::string_view what, std::string_view word,

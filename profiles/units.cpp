@@ -33,9 +33,17 @@ struct Unit {
 };
 
 constexpr std::array duration_units{
-    Unit{"ns", 1},          Unit{"us", 1000},        Unit{"µs", 1000},  Unit{"μs", 1000},
-    Unit{"ms", 1'000'000},  Unit{"s", giga},         Unit{"sec", giga}, Unit{"min", 60 * giga},
-    Unit{"h", 3600 * giga}, Unit{"d", 86400 * giga},
+    Unit{"ns", 1},
+    Unit{"us", 1000},
+    Unit{"µs", 1000},
+    Unit{"μs", 1000},
+    Unit{"ms", 1'000'000},
+    Unit{"s", giga},
+    Unit{"sec", giga},
+    Unit{"min", 60 * giga},
+    Unit{"h", 3600 * giga},
+    Unit{"d", 86400 * giga},
+    Unit{"y", 31'536'000 * giga},
 };
 
 constexpr std::array bytes_units{
@@ -65,7 +73,7 @@ struct Quantity {
 };
 
 std::string duration_advice(std::string_view number) {
-  return fmt::format("write \"{0}ms\", \"{0}us\" or \"{0}s\"", number);
+  return fmt::format("write \"{0}us\", \"{0}ms\", \"{0}s\", \"{0}min\" or \"{0}h\"", number);
 }
 
 std::string bytes_advice(std::string_view number) {

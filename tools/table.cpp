@@ -59,6 +59,13 @@ std::string signed_percent(double ratio) {
   return fmt::format("{:+.1f} %", 100 * ratio);
 }
 
+std::string bar(double part, bool unicode, int widest) {
+  const int cells = std::clamp(static_cast<int>(std::lround(part * widest)), 1, widest);
+  std::string text;
+  for (int i = 0; i < cells; ++i) text += unicode ? "█" : "#";
+  return text;
+}
+
 std::string readable(double number, int digits) {
   constexpr double least = 1e-4, most = 1e18;
   const double size = std::abs(number);

@@ -29,6 +29,8 @@ std::size_t columns(const std::string& text);
 std::string percent(double ratio);
 /// "+3.4 %".
 std::string signed_percent(double ratio);
+/// "█████": as long as the part of the widest.
+std::string bar(double part, bool unicode, int widest = 20);
 /// A number as people read it, to so many significant digits: "78,380", "12.5", "0.0031"; of what
 /// is less than a ten-thousandth "2.5e-06".
 std::string readable(double number, int digits = 4);

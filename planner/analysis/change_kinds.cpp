@@ -35,6 +35,39 @@ constexpr std::array other_names{
     OtherName{"overlap-gradients", "gradient-bucket"},
 };
 
+/// What people look for that is no key, and where it is.
+struct Elsewhere {
+  std::string_view name;
+  std::string_view sentence;
+};
+
+constexpr std::string_view of_links =
+    "links have numbers, outermost first: --set link0=50% halves the bandwidth between nodes";
+constexpr std::string_view of_devices =
+    "another cluster has other plans: stagecraft plan MODEL CLUSTER finds the best one for it";
+constexpr std::string_view of_speed = "--set device0.slow=20% lets device 0 compute 20 % longer";
+
+constexpr std::array elsewhere{
+    Elsewhere{"bandwidth", of_links},
+    Elsewhere{"network", of_links},
+    Elsewhere{"interconnect", of_links},
+    Elsewhere{"link", of_links},
+    Elsewhere{"nvlink", of_links},
+    Elsewhere{"infiniband", of_links},
+    Elsewhere{"latency", of_links},
+    Elsewhere{"cluster", of_devices},
+    Elsewhere{"devices", of_devices},
+    Elsewhere{"device", of_devices},
+    Elsewhere{"gpus", of_devices},
+    Elsewhere{"nodes", of_devices},
+    Elsewhere{"slow", of_speed},
+    Elsewhere{"speed", of_speed},
+    Elsewhere{"flops", of_speed},
+    Elsewhere{"memory", "it is --memory SIZE, beside --set"},
+    Elsewhere{"model", "another model has other plans: stagecraft plan MODEL CLUSTER"},
+    Elsewhere{"microbatches", "--set batch=N or --set mbs=N changes how many there are"},
+};
+
 void require_known(const Change& change) {
   if (numbered_key(change.key, "link") || numbered_key(change.key, "device")) return;
   std::vector<std::string> known;
@@ -42,6 +75,9 @@ void require_known(const Change& change) {
     if (kind.key == change.key) return;
     known.emplace_back(kind.key);
   }
+  const auto other = std::ranges::find(elsewhere, std::string_view(change.key), &Elsewhere::name);
+  if (other != elsewhere.end())
+    fail_usage("unknown change \"", change.key, "\"; ", other->sentence);
   fail_unknown("change", change.key, known);
 }
 

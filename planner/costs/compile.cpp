@@ -312,7 +312,11 @@ std::vector<Bytes> reserves(const Compilation& compilation) {
 std::vector<std::string> notes_on_parallelism(const Compilation& compilation) {
   std::vector<std::string> notes;
   const Parallelism& parallelism = compilation.plan.parallelism;
-  if (parallelism.expert > 1) {
+  if (parallelism.expert > 1 && parallelism.expert_load == 1) {
+    notes.emplace_back(
+        "every device's experts are taken to get as many tokens as any other's; --expert-load 1.2 "
+        "plans for a busiest one with 20 % more");
+  } else if (parallelism.expert > 1) {
     notes.push_back(concat("the busiest device's experts are taken to get ",
                            fmt::format("{:g}", parallelism.expert_load),
                            " times the mean of tokens"));

@@ -35,6 +35,35 @@ std::set<std::string> flags_of(const fs::path& folder, const std::string& verb) 
 
 // A value for each flag that is not its default, such that the flag applies where it can.
 const std::map<std::string, std::string> values{
+    {"--compare-frameworks", "on"},
+    {"--exclude", "3"},
+    {"--devices", "2"},
+    {"--strategy", "megatron"},
+    {"--pareto", "memory,throughput"},
+    {"--gap", "90%"},
+    {"--objective", "throughput"},
+    {"--min-layers-per-stage", "2"},
+    {"--max-stages", "1"},
+    {"--straight", ""},
+    {"--fix", "stage0.layers=0..2"},
+    {"--expert-load", "2"},
+    {"--expert-nodes", "1"},
+    {"--expert-tensor-parallel", "2"},
+    {"--expert-parallel", "2"},
+    {"--context-parallel", "2"},
+    {"--sequence-parallel", "off"},
+    {"--tensor-parallel", "2"},
+    {"--dp", "2"},
+    {"--vpp", "2"},
+    {"--pp", "2"},
+    {"--mbs", "2"},
+    {"--messages-in-flight", "2"},
+    {"--without-prediction", ""},
+    {"--flops", ""},
+    {"--format", "torch"},
+    {"--constants", "nothing.json"},
+    {"--collectives", "1MiB"},
+    {"--certificate", ""},
     {"--activations", "1GiB"},
     {"--against", "p.json"},
     {"--backward", "9ms"},
@@ -79,7 +108,8 @@ const std::map<std::string, std::string> values{
     {"--optimizer", "sgd"},
     {"--output-tokens", "64"},
     {"--pipes", "4"},
-    {"--precision", "bf16"},
+    {"--price", "a100=2/h"},
+    {"--precision", "fp32"},
     {"--prompt", "3"},
     {"--protocol", "rendezvous"},
     {"--range", "1ms..2ms"},
@@ -91,7 +121,7 @@ const std::map<std::string, std::string> values{
     {"--run-time", "24h"},
     {"--samples", "10"},
     {"--schedule", "gpipe"},
-    {"--sequence", "64"},
+    {"--sequence", "32"},
     {"--sequence-chunks", "2"},
     {"--set", "tp=2"},
     {"--sharding", "zero1"},
@@ -102,7 +132,8 @@ const std::map<std::string, std::string> values{
     {"--stages", "2"},
     {"--stop", "0@1ms:50ms"},
     {"--time-limit", "1ms"},
-    {"--top", "1"},
+    {"--tokens", "15T"},
+    {"--top", "2"},
     {"--svg", "drawing.svg"},
     {"--trace", "trace.json"},
     {"--transfer", "10s"},
@@ -128,6 +159,13 @@ const std::map<std::string, std::string> exceptions{
     {"simulate s --trace", "writes a file"},
     {"simulate s --svg", "writes a file"},
     {"simulate s --nvtx", "writes a file"},
+    {"simulate s.csv --norm", "takes no time without --norm-time or --transfer"},
+    {"explain s.csv --norm", "takes no time without --norm-time or --transfer"},
+    {"simulate s.csv --draw", "one schedule's timeline is drawn without it, too"},
+    {"simulate s.csv --trace", "writes a file"},
+    {"simulate s.csv --svg", "writes a file"},
+    {"simulate s.csv --nvtx", "writes a file"},
+    {"schedule s.csv --pipes", "says how many copies of the model a file has, not their order"},
 };
 
 // Each flag of the verb beside the input, which is named `label` in the exceptions.
@@ -174,5 +212,28 @@ TEST_CASE("each flag changes the answer about a plan or a schedule, or is refuse
   walk(folder, "explain", schedule, "s");
   walk(folder, "compare",
        "--schedule 1f1b,gpipe --stages 4 --microbatches 8 --forward 10ms --backward 20ms", "s");
+  REQUIRE(answer(folder, "schedule show 1f1b --stages 4 --format torch -o s.csv").code == 0);
+  const std::string file = "--schedule s.csv --forward 10ms --backward 20ms";
+  walk(folder, "simulate", file, "s.csv");
+  walk(folder, "explain", file, "s.csv");
+  fs::remove_all(folder);
+}
+
+TEST_CASE("each flag of what lists, shows and checks changes the answer, or is refused") {
+  const fs::path folder =
+      fs::temp_directory_path() / ("stagecraft-shown-" + std::to_string(getpid()));
+  fs::create_directory(folder);
+  REQUIRE(answer(folder, "plan tiny-gpt 2xa100 --batch 32 --schedule 1f1b --pp 2 -o p.json").code ==
+          0);
+  REQUIRE(answer(folder, "schedule show 1f1b --stages 4 --format torch -o s.csv").code == 0);
+  walk(folder, "check", "p.json", "p.json");
+  walk(folder, "check", "s.csv", "s.csv");
+  walk(folder, "check", "1f1b --stages 4 --microbatches 8", "s");
+  walk(folder, "schedule", "show 1f1b --stages 4 --microbatches 8", "s");
+  walk(folder, "schedule", "show s.csv", "s.csv");
+  for (const char* verb : {"schedule", "model", "cluster"}) walk(folder, verb, "list", "list");
+  walk(folder, "model", "show tiny-gpt", "tiny-gpt");
+  walk(folder, "cluster", "show 4xa100", "4xa100");
+  walk(folder, "plan", "tiny-gpt 4xa100@10Gb/s --batch 32 --compare-frameworks off", "tiny-gpt");
   fs::remove_all(folder);
 }

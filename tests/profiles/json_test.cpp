@@ -73,7 +73,7 @@ TEST_CASE("quantities need units, except integers in members that name theirs") 
   CHECK_THAT(message_of([] { parse(plan)["bandwidth"].bandwidth(); }),
              ContainsSubstring("p.json:7:16: bandwidth: bandwidth needs a unit: write \"25GbE\""));
   CHECK_THAT(message_of([] { parse(R"({"t": 10})")["t"].duration(); }),
-             ContainsSubstring("write \"10ms\""));
+             ContainsSubstring("write \"10us\""));
   CHECK_THAT(message_of([] { parse(plan)["forward_ns"][1].duration(); }),
              ContainsSubstring("forward_ns[1]: expected an integer >= 0, found -1"));
   CHECK_THAT(message_of([] { parse(R"({"m": true})")["m"].bytes(); }),

@@ -16,6 +16,7 @@ TEST_CASE("a mistyped word suggests the nearest known one, within a third of its
   CHECK(closest("interlaeved", known) == "interleaved");
   CHECK(closest("intrlvd", known).empty());  // four away, three allowed
   CHECK(closest("", known).empty());
+  CHECK(closest("gpt2", {"bert-base", "gpt2-124m", "gpt2-350m"}) == "gpt2-124m");  // a family
   CHECK(closest("x", {}).empty());
 }
 
@@ -24,6 +25,10 @@ TEST_CASE("an unknown word is a usage error that lists the known ones") {
   CHECK(message_of(action) ==
         "unknown schedule \"gpip\"; known schedules: 1f1b gpipe; did you mean \"gpipe\"?");
   CHECK(exit_code_of(action) == 2);
+  CHECK_THAT(message_of([] { fail_unknown("way to recompute", "x", {"full"}); }),
+             ContainsSubstring("known ways to recompute: full"));
+  CHECK_THAT(message_of([] { fail_unknown("property of a link", "x", {"latency"}); }),
+             ContainsSubstring("known properties of a link: latency"));
 }
 
 TEST_CASE("words join, split and trim") {

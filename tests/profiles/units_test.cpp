@@ -32,6 +32,7 @@ TEST_CASE("durations are exact, whatever unit they are written in") {
   CHECK(parse_duration("2min") == 120s);
   CHECK(parse_duration("1.5d") == 36h);
   CHECK(parse_duration("1h") == 3600s);
+  CHECK(parse_duration("2y") == 2 * 365 * 24h);
   CHECK(parse_duration("1.5µs") == 1500ns);
   CHECK(parse_duration("1e3ns") == 1us);
   CHECK(parse_duration("9223372036.854775807s").count() == largest);
@@ -61,7 +62,7 @@ TEST_CASE("a number without a unit is answered with what to write") {
   CHECK(message_of([] { parse_bandwidth("25"); }) ==
         "bandwidth needs a unit: write \"25GbE\" (= 3.125 GB/s), \"25Gb/s\" or \"25GB/s\"");
   CHECK(message_of([] { parse_duration("25"); }) ==
-        "duration needs a unit: write \"25ms\", \"25us\" or \"25s\"");
+        "duration needs a unit: write \"25us\", \"25ms\", \"25s\", \"25min\" or \"25h\"");
   CHECK_THAT(message_of([] { parse_bytes("24"); }), ContainsSubstring("\"24GiB\""));
   CHECK_THAT(message_of([] { parse_duration("0"); }), ContainsSubstring("needs a unit"));
 }

@@ -15,6 +15,7 @@
 #include "profiles/text.hpp"
 #include "simulator/simulate.hpp"
 #include "tools/commands.hpp"
+#include "tools/options/applicable.hpp"
 #include "tools/options/memory_options.hpp"
 #include "tools/options/schedule_argument.hpp"
 #include "tools/options/shape_options.hpp"
@@ -108,7 +109,8 @@ bool is_file(const std::string& subject) {
          std::filesystem::exists(subject);
 }
 
-Checked check_file(Console& console, const CheckArguments& arguments, const CheckOptions& options) {
+Checked check_file(Console& console, const CLI::App& app, const CheckArguments& arguments,
+                   const CheckOptions& options) {
   const std::string& path = arguments.subject;
   require_file(path, {"`stagecraft plan MODEL CLUSTER -o FILE` makes a plan, and "
                       "`stagecraft schedule list` names schedules"});
@@ -117,6 +119,7 @@ Checked check_file(Console& console, const CheckArguments& arguments, const Chec
     const TorchReading reading{.pipes = arguments.shape.pipes.value_or(1),
                                .sequence_chunks = arguments.shape.sequence_chunks};
     require_of_schedule(arguments);
+    refuse_shape_of_files(app, {path});
     return {check(lower(read_schedule_text(console, text, path, reading)), options), {}, {}};
   }
   const bool is_json = path.ends_with(".json") || trim(text).starts_with('{');
@@ -125,6 +128,7 @@ Checked check_file(Console& console, const CheckArguments& arguments, const Chec
     refuse_all_but_plans(text, file);
     fail(file, ": expected a plan (JSON) or a schedule (the CSV of torch.distributed.pipelining)");
   }
+  refuse_given(app, shape_flags, "describes a schedule by its name; a plan has its own");
   return check_plan(console, load_plan_text(text, path), arguments, options);
 }
 
@@ -152,11 +156,11 @@ Action declare_check(CLI::App& app) {
                  "With a plan: whether this framework runs it, or every reason why not")
       ->type_name("NAME");
   declare_memory(app, arguments->memory, "With a plan");
-  return [arguments](Console& console) {
+  return [arguments, &app](Console& console) {
     const CheckOptions options{.memory_limits = {},
                                .messages_in_flight = arguments->messages_in_flight};
     const Checked checked = is_file(arguments->subject)
-                                ? check_file(console, *arguments, options)
+                                ? check_file(console, app, *arguments, options)
                                 : check_schedule(console, *arguments, options);
     return show_report(console, checked.report, checked.bound, checked.framework);
   };

@@ -10,6 +10,7 @@
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tools/commands.hpp"
+#include "tools/options/applicable.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -196,7 +197,8 @@ Action declare_cluster(CLI::App& app) {
                  "With show: print the times of collectives of these sizes over all devices, by "
                  "the fastest algorithm: 64KiB,256MiB")
       ->type_name("SIZE,…");
-  return [arguments](Console& console) {
+  return [arguments, &app](Console& console) {
+    if (arguments->what == "list") refuse_beside_list(app);
     return arguments->what == "list" ? list_clusters(console) : show(console, *arguments);
   };
 }

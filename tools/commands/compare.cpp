@@ -25,6 +25,7 @@
 #include "tools/options/change_options.hpp"
 #include "tools/options/memory_options.hpp"
 #include "tools/options/risk_options.hpp"
+#include "tools/options/schedule_argument.hpp"
 #include "tools/reports/equal_memory.hpp"
 #include "tools/reports/results.hpp"
 #include "tools/table.hpp"
@@ -424,6 +425,8 @@ Action declare_compare(CLI::App& app) {
       refuse_given(app, {"--set", "--replan"},
                    "changes a PLAN; of schedules every value has its own flag");
       refuse_given(app, {"--risk", "--spread"}, "goes with a plan and a trace");
+      if (!arguments->scenario.schedule.empty())
+        refuse_shape_of_files(app, read_words("--schedule", arguments->scenario.schedule));
       if (arguments->conditions.memory_limit.empty()) {
         refuse_given(app, {"--activations"}, "changes nothing here without --memory-limit SIZE");
         if (arguments->scenario.bandwidth.empty())

@@ -10,8 +10,10 @@
 #include "simulator/checks/check.hpp"
 #include "tools/commands.hpp"
 #include "tools/options/applicable.hpp"
+#include "tools/options/arguments.hpp"
 #include "tools/options/change_options.hpp"
 #include "tools/options/scenario.hpp"
+#include "tools/options/schedule_argument.hpp"
 #include "tools/reports/explanation.hpp"
 #include "tools/reports/outcome.hpp"
 #include "tools/reports/results.hpp"
@@ -147,6 +149,7 @@ Action declare_explain(CLI::App& app) {
     if (!arguments->plan.empty()) {
       refuse_flags_of_schedules(app, arguments->plan);
     } else {
+      refuse_shape_of_files(app, read_words("--schedule", arguments->scenario.schedule));
       refuse_given(app, {"--set", "--replan"},
                    "changes a PLAN; of a schedule every value has its own flag");
     }

@@ -11,6 +11,7 @@
 #include "profiles/profile.hpp"
 #include "profiles/text.hpp"
 #include "tools/commands.hpp"
+#include "tools/options/applicable.hpp"
 #include "tools/options/arguments.hpp"
 #include "tools/table.hpp"
 
@@ -238,7 +239,9 @@ Action declare_model(CLI::App& app) {
   app.add_option("--batch", arguments->batch, "Number of samples for --flops")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
-  return [arguments](Console& console) {
+  return [arguments, &app](Console& console) {
+    if (arguments->what == "list") refuse_beside_list(app);
+    if (!arguments->flops) refuse_given(app, {"--batch"}, "goes with --flops");
     return arguments->what == "list" ? list_models(console) : show(console, *arguments);
   };
 }

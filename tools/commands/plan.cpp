@@ -197,6 +197,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                {.is_front = is_front,
                 .risk = risk,
                 .said = said_of_plans(arguments.planning),
+                .tokens = arguments.planning.run.tokens,
                 .compares_frameworks = with_frameworks,
                 .output_tokens = arguments.output_tokens,
                 .stop = interrupt.late_token()});
@@ -221,7 +222,7 @@ void group_options(CLI::App& app) {
       OptionGroup{"Devices", {"--memory", "--bandwidth", "--devices", "--exclude", "--price"}},
       OptionGroup{"Training",
                   {"--batch", "--microbatch", "--mbs", "--sequence", "--precision", "--optimizer",
-                   "--gradient-bucket", "--schedule"}},
+                   "--gradient-bucket", "--schedule", "--tokens"}},
       OptionGroup{"Inference", {"--output-tokens"}},
       OptionGroup{"Parallelism",
                   {"--pp", "--vpp", "--dp", "--tensor-parallel", "--sequence-parallel",

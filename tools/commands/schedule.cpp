@@ -16,6 +16,7 @@
 #include "simulator/views/draw_svg.hpp"
 #include "simulator/views/torch_csv.hpp"
 #include "tools/commands.hpp"
+#include "tools/options/applicable.hpp"
 #include "tools/options/schedule_argument.hpp"
 #include "tools/options/shape_options.hpp"
 #include "tools/reports/check_report.hpp"
@@ -175,8 +176,11 @@ Action declare_schedule(CLI::App& app) {
   app.add_option("--microbatches", arguments->microbatches, "Microbatches per iteration (8)")
       ->type_name("M")
       ->check(CLI::Range(1, 10'000'000));
-  return [arguments](Console& console) {
+  return [arguments, &app](Console& console) {
+    if (arguments->what == "list") refuse_beside_list(app);
     if (arguments->what == "list") return list_schedules(console);
+    refuse_shape_of_files(app, {arguments->name});
+    if (arguments->what == "check") refuse_given(app, {"--format"}, "goes with schedule show");
     if (arguments->what == "show") return show(console, *arguments);
     return check_file(console, *arguments);
   };

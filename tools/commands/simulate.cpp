@@ -25,6 +25,8 @@
 #include "tools/options/failure_options.hpp"
 #include "tools/options/memory_options.hpp"
 #include "tools/options/risk_options.hpp"
+#include "tools/options/schedule_argument.hpp"
+#include "tools/options/training_run.hpp"
 #include "tools/reports/outcome.hpp"
 #include "tools/reports/results.hpp"
 #include "tools/reports/serving_report.hpp"
@@ -40,6 +42,7 @@ struct SimulateArguments {
   ScenarioOptions scenario;
   ConditionOptions conditions;
   FailureFlags failures;
+  TrainingRunFlags run;
   ServingOptions serving;
   RiskOptions risk;
   MemoryOptions memory;
@@ -188,6 +191,7 @@ int show_schedules(Console& console, const SimulateArguments& arguments) {
 struct ChangedOutcome {
   std::vector<Change> changes;
   std::optional<Prediction> prediction;
+  std::optional<TrainingRun> run;
   bool is_cut_anew = false;
   std::optional<Error> refusal;
 };
@@ -206,7 +210,7 @@ const char* words_of_new_cuts(bool replan) {
 
 ChangedOutcome simulate_changed(const SimulateArguments& arguments, const LoadedPlan& loaded,
                                 const std::vector<Change>& changes) {
-  ChangedOutcome outcome{.changes = changes, .prediction = {}, .refusal = {}};
+  ChangedOutcome outcome{.changes = changes, .prediction = {}, .run = {}, .refusal = {}};
   try {
     const ChangedPlan changed = apply(arguments.changes, changes, loaded);
     const LoadedPlan& other = changed.loaded;
@@ -218,6 +222,8 @@ ChangedOutcome simulate_changed(const SimulateArguments& arguments, const Loaded
                        compiled.costs, site_of(other, compiled));
     const EventRun run = run_under(environment, compiled.program, compiled.costs);
     outcome.prediction = predict(other.plan, compiled, run.timeline);
+    outcome.run =
+        training_run(arguments.run.tokens, other.plan, other.cluster, outcome.prediction->step);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::usage || error.kind() == ErrorKind::bug) throw;
     outcome.refusal = error;
@@ -236,6 +242,11 @@ std::string difference(Duration step, Duration before) {
   return fmt::format("{:+.1f} %", 100 * (seconds(step) / seconds(before) - 1));
 }
 
+std::string bar_of(double rate, double most, bool unicode) {
+  constexpr int widest = 16;
+  return bar(most > 0 ? rate / most : 0, unicode, widest);
+}
+
 /// The plan as it is in the first row, then every combination.
 int show_changes(Console& console, const SimulateArguments& arguments, const LoadedPlan& loaded,
                  const std::vector<std::vector<Change>>& sets) {
@@ -246,10 +257,22 @@ int show_changes(Console& console, const SimulateArguments& arguments, const Loa
   for (const std::vector<Change>& changes : sets)
     outcomes.push_back(simulate_changed(arguments, loaded, changes));
   const Duration before = outcomes.front().prediction->step;
-  Table table({"what if", ">step", ">than now", ">samples/s", ">bubble", ">highest peak", "fits"});
+  const std::string& tokens = arguments.run.tokens;
+  std::vector<std::string> headings{"what if", ">step",   ">than now",     ">samples/s",
+                                    "",        ">bubble", ">highest peak", "fits"};
+  if (!tokens.empty()) headings.push_back(concat(">", tokens, " tokens"));
+  Table table(headings);
+  double most = 0;
+  for (const ChangedOutcome& outcome : outcomes) {
+    if (outcome.prediction) most = std::max(most, outcome.prediction->samples_per_second);
+  }
   ordered_json points = ordered_json::array();
   std::set<std::string> reasons;
   bool cut_anew = false;
+  const auto add_row = [&](std::vector<std::string> cells, const ChangedOutcome& outcome) {
+    if (!tokens.empty()) cells.push_back(outcome.run ? words_of_hours(outcome.run->hours) : "-");
+    table.row(std::move(cells));
+  };
   for (const ChangedOutcome& outcome : outcomes) {
     const std::string name =
         outcome.changes.empty() ? "the plan as it is" : to_string(outcome.changes);
@@ -257,13 +280,17 @@ int show_changes(Console& console, const SimulateArguments& arguments, const Loa
     if (outcome.is_cut_anew) cut_anew = true;
     if (outcome.refusal) {
       reasons.insert(outcome.refusal->message());
-      table.row({name, "-", "-", "-", "-", "-", "impossible"});
+      add_row({name, "-", "-", "-", "", "-", "-", "impossible"}, outcome);
       point["refused"] = outcome.refusal->message();
     } else {
       const Prediction& prediction = *outcome.prediction;
-      table.row({name, format_duration(prediction.step), difference(prediction.step, before),
-                 readable(prediction.samples_per_second), percent(prediction.bubble),
-                 highest_peak(prediction), prediction.fits ? "yes" : "no"});
+      add_row(
+          {name, format_duration(prediction.step), difference(prediction.step, before),
+           readable(prediction.samples_per_second),
+           bar_of(prediction.samples_per_second, most, console.unicode()),
+           percent(prediction.bubble), highest_peak(prediction), prediction.fits ? "yes" : "no"},
+          outcome);
+      add_training_run(point, outcome.run);
       point["step_ns"] = prediction.step.count();
       point["samples_per_second"] = prediction.samples_per_second;
       point["bubble"] = prediction.bubble;
@@ -292,6 +319,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   console.input(given.path, given.hash);
   set_memory(arguments.memory, given, console);
   if (arguments.output_tokens > 0) require_positions(given.profile.model, arguments.output_tokens);
+  for (const std::string& price : arguments.run.prices) set_price(given.cluster, price);
   if (sets.size() > 1) return show_changes(console, arguments, given, sets);
   const ChangedPlan changed = apply(arguments.changes, sets.front(), std::move(given));
   for (const std::string& note : changed.notes) console.note(note);
@@ -351,6 +379,10 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const auto devices = static_cast<int>(used_devices(loaded.plan).size());
   const auto failing = run_with_failures(console, arguments, devices, run.timeline);
   console.print(jitter_sentence(arguments, steps) + goodput_sentence(failing));
+  const auto whole = training_run(arguments.run.tokens, loaded.plan, loaded.cluster,
+                                  failing ? failing->effective_step : prediction.step);
+  console.print(training_run_sentence(whole, loaded.plan, loaded.cluster));
+  add_training_run(result, whole);
   add_jitter(result, steps);
   add_goodput(result, failing);
   if (console.json()) add_explanation(result, explain(program, costs, environment));
@@ -383,6 +415,7 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
   declare_failures(app, arguments.failures);
+  declare_training_run(app, arguments.run);
   declare_serving(app, arguments.serving);
   app.add_option("--output-tokens", arguments.output_tokens,
                  "With a plan for inference: tokens made for each request behind its prompt (256)")
@@ -403,6 +436,8 @@ void refuse_without_effect(const CLI::App& app, const SimulateArguments& argumen
                  "judges a PLAN; of a schedule, forwards wait for memory with --memory-limit SIZE");
     refuse_given(app, {"--output-tokens"},
                  "is of a PLAN; of a schedule --decode-steps N makes as many");
+    refuse_shape_of_files(app, read_words("--schedule", arguments.scenario.schedule));
+    refuse_given(app, {"--tokens", "--price"}, "is about a PLAN, whose model has tokens");
     refuse_given(app, {"--risk", "--spread"},
                  "rests on how a plan's costs were found; of a schedule --jitter 5% varies them");
     refuse_given(app, {"--set", "--replan"},
@@ -410,6 +445,8 @@ void refuse_without_effect(const CLI::App& app, const SimulateArguments& argumen
   } else {
     refuse_flags_of_schedules(app, arguments.plan);
   }
+  if (arguments.run.tokens.empty())
+    refuse_given(app, {"--price"}, "goes with --tokens, the length of a run that it prices");
   refuse_idle_buffers(app, arguments.conditions.policy, arguments.conditions.protocol);
   if (arguments.iterations == 1)
     refuse_given(app, {"--barrier"}, "is between iterations: it goes with --iterations 2 or more");

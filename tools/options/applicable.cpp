@@ -45,6 +45,16 @@ void refuse_given(const CLI::App& app, const std::vector<const char*>& flags,
   }
 }
 
+void refuse_beside_list(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 || option->get_group() == "Common" || option->get_name() == "what")
+      continue;
+    const bool has_flag = !option->get_lnames().empty();
+    fail_usage(has_flag ? "--" + option->get_lnames().front() : option->get_type_name(),
+               " goes with `stagecraft ", app.get_name(), " show`; list takes nothing");
+  }
+}
+
 void refuse_idle_buffers(const CLI::App& app, const std::string& policy,
                          const std::string& protocol) {
   if (policy == "prefetch" || protocol == "credit") return;

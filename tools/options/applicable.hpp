@@ -30,6 +30,14 @@ void refuse_flags_of_schedules(const CLI::App& app, const std::string& input);
 void refuse_given(const CLI::App& app, const std::vector<const char*>& flags,
                   const std::string& reason);
 
+/// Throws Error (usage) if anything but "list" was said to a verb that lists or shows.
+void refuse_beside_list(const CLI::App& app);
+
+/// The flags that give a schedule its shape, and its microbatches.
+inline const std::vector<const char*> shape_flags{
+    "--stages", "--virtual", "--group",           "--in-flight",   "--decode-steps",
+    "--warmup", "--pipes",   "--sequence-chunks", "--microbatches"};
+
 /// Throws Error (usage) for --buffers where no message is buffered.
 void refuse_idle_buffers(const CLI::App& app, const std::string& policy,
                          const std::string& protocol);

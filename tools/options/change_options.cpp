@@ -1,11 +1,13 @@
 #include "tools/options/change_options.hpp"
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "tools/options/arguments.hpp"
+#include "tools/options/flag_meanings.hpp"
 
 namespace stagecraft {
 
@@ -13,6 +15,68 @@ namespace {
 
 constexpr std::size_t most_points = 10'000;
 constexpr std::int64_t most_integer = std::int64_t{1} << 40;
+
+/// "12.5GB/s": the number, and its unit.
+struct Measure {
+  double number = 0;
+  std::string unit;
+};
+
+Measure read_measure(const std::string& flag, const std::string& range, const std::string& text) {
+  const std::string trimmed = trim(text);
+  std::size_t used = 0;
+  double number = -1;
+  try {
+    number = std::stod(trimmed, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used == 0 || used == trimmed.size() || !(number > 0)) {
+    fail_usage(flag, ": expected a range such as 10GB/s..80GB/s, which doubles, or 25%..100%:25%, ",
+               "found \"", range, "\"");
+  }
+  return {number, trim(trimmed.substr(used))};
+}
+
+/// "FIRST..LAST" doubles, "FIRST..LAST:STEP" adds, all in one unit.
+std::vector<std::string> measures_of_range(const std::string& flag, const std::string& range) {
+  const std::size_t dots = range.find("..");
+  const std::size_t colon = range.find(':', dots);
+  const bool has_step = colon != std::string::npos;
+  const Measure first = read_measure(flag, range, range.substr(0, dots));
+  const Measure last =
+      read_measure(flag, range, range.substr(dots + 2, has_step ? colon - dots - 2 : colon));
+  const Measure step = has_step ? read_measure(flag, range, range.substr(colon + 1)) : last;
+  if (first.unit != last.unit || step.unit != last.unit)
+    fail_usage(flag, ": the range \"", range, "\" has several units; give all of it in one");
+  if (last.number < first.number) fail_usage(flag, ": the range \"", range, "\" is empty");
+  const double most = last.number * (1 + 1e-9);  // 0.1 + 0.2 is not quite 0.3
+  std::vector<std::string> values;
+  for (double value = first.number; value <= most;) {
+    values.push_back(fmt::format("{:.12g}{}", value, last.unit));
+    if (values.size() > most_points)
+      fail_usage(flag, ": the range \"", range, "\" has more than ", most_points, " values");
+    value = has_step ? first.number + step.number * static_cast<double>(values.size()) : 2 * value;
+  }
+  return values;
+}
+
+/// Of links and devices, whose values have units.
+bool takes_measures(const Change& change) {
+  return numbered_key(change.key, "link") || numbered_key(change.key, "device");
+}
+
+/// A change by its key here, or a word of what it is called here.
+Change read_named(const std::string& text) {
+  try {
+    return read_change(text);
+  } catch (const Error& error) {
+    const std::string flag = concat("--", trim(text.substr(0, text.find('='))));
+    const std::string here = option_of_same_meaning(flag, {"--set", "--replan"});
+    if (here.empty()) throw;
+    fail_usage("--set ", text, ": ", here);
+  }
+}
 
 /// Each value of a list or range, as a change of its own.
 std::vector<Change> values_of(const Change& change) {
@@ -26,8 +90,11 @@ std::vector<Change> values_of(const Change& change) {
     }
     return values;
   }
-  for (const std::string& word : read_words(flag, change.value))
-    values.push_back({change.key, word});
+  for (const std::string& word : read_words(flag, change.value)) {
+    const bool is_range = takes_measures(change) && word.find("..") != std::string::npos;
+    for (const std::string& value : is_range ? measures_of_range(flag, word) : std::vector{word})
+      values.push_back({change.key, value});
+  }
   return values;
 }
 
@@ -44,7 +111,8 @@ void declare_changes(CLI::App& app, ChangeFlags& flags) {
   app.add_option(
          "--set", flags.set,
          "Give a value of the plan another one: KEY=VALUE, as often as needed; simulate and "
-         "compare also take a list or range (tp=1,2,4), and print a row for each value")
+         "compare also take a list or range (tp=1,2,4, link0=25%..100%:25%), and print a row for "
+         "each value")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->group("What if, with a plan");
@@ -56,7 +124,7 @@ void declare_changes(CLI::App& app, ChangeFlags& flags) {
 std::vector<std::vector<Change>> change_sets(const ChangeFlags& flags) {
   std::vector<std::vector<Change>> sets{{}};
   for (const std::string& text : flags.set) {
-    const std::vector<Change> values = values_of(read_change(text));
+    const std::vector<Change> values = values_of(read_named(text));
     if (values.size() * sets.size() > most_points) {
       fail_usage("--set: the lists make more than ", most_points, " combinations");
     }

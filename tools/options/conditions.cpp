@@ -223,6 +223,22 @@ EventRun run_under(const std::optional<Environment>& environment, const Program&
   }
 }
 
+namespace {
+
+/// A long chain of waits by its ends.
+std::string shortened(const std::string& story) {
+  constexpr std::string_view link = ", which ";
+  constexpr std::size_t first = 4, last = 3;
+  std::vector<std::size_t> links;
+  for (std::size_t at = story.find(link); at != std::string::npos; at = story.find(link, at + 1))
+    links.push_back(at);
+  if (links.size() <= first + last + 1) return story;
+  return concat(story.substr(0, links[first]), ", … (", links.size() - first - last, " more) …",
+                story.substr(links[links.size() - last]));
+}
+
+}  // namespace
+
 std::string remarks_on(const EventRun& run, const std::vector<int>& device_names) {
   std::string text;
   for (std::size_t device = 0; device < run.waiting_for_memory.size(); ++device) {
@@ -231,7 +247,7 @@ std::string remarks_on(const EventRun& run, const std::vector<int>& device_names
     const int name = device_names.empty() ? static_cast<int>(device) : device_names[device];
     text += fmt::format("device {} waits for memory for {}\n", name, format_duration(time));
   }
-  for (const std::string& story : run.stranded) text += "never done: " + story + "\n";
+  for (const std::string& story : run.stranded) text += "never done: " + shortened(story) + "\n";
   return text;
 }
 

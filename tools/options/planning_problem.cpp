@@ -95,27 +95,6 @@ std::vector<ScheduleChoice> read_schedules(const std::string& text, const Proble
   return choices;
 }
 
-/// "a100=2.5/h": what an hour of such a device costs.
-void set_price(Cluster& cluster, const std::string& text) {
-  const std::size_t equals = text.find('=');
-  std::vector<std::string> known;
-  for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
-  double price = 0;
-  int used = 0;
-  const bool is_read = equals != std::string::npos &&
-                       std::sscanf(text.c_str() + equals + 1, "%lf/h%n", &price, &used) == 1 &&
-                       used == static_cast<int>(text.size() - equals - 1) && price > 0 &&
-                       price < 1e12;
-  if (!is_read) {
-    fail_usage("--price: expected KIND=PRICE/h, a price above zero, as ", known.front(),
-               "=2.5/h, found \"", text, "\"");
-  }
-  const std::string name = text.substr(0, equals);
-  const auto kind = std::find(known.begin(), known.end(), name);
-  if (kind == known.end()) fail_unknown("device kind", name, known);
-  cluster.kinds[static_cast<std::size_t>(kind - known.begin())].price_per_hour = price;
-}
-
 /// Powers of two that divide the batch, or what the profile measured, or what the user said.
 std::vector<std::int64_t> microbatch_choices(const PlanningOptions& options, const Profile& profile,
                                              std::int64_t batch) {
@@ -374,10 +353,12 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
                              ? Bytes{0}
                              : read_bytes("--gradient-bucket", options.gradient_bucket)};
   problem.objective = read_named("--objective", options.objective, read_objective_kind);
-  for (const std::string& text : options.prices) set_price(problem.cluster, text);
-  if (!options.prices.empty() && problem.objective != ObjectiveKind::cost) {
-    fail_usage("--price is what --objective cost reckons with; the objective is ",
-               to_string(problem.objective), ": add --objective cost, or leave --price out");
+  for (const std::string& text : options.run.prices) set_price(problem.cluster, text);
+  if (!options.run.prices.empty() && options.run.tokens.empty() &&
+      problem.objective != ObjectiveKind::cost) {
+    fail_usage("--price is what --objective cost and --tokens reckon with; the objective is ",
+               to_string(problem.objective),
+               ": add --objective cost, or --tokens 15T for what a run of so many costs");
   }
   problem.schedules = read_schedules(options.schedule, problem);
   set_recompute(problem, options.recompute);
@@ -516,9 +497,7 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
          "--objective", options.objective,
          "Objective: step, throughput, latency (of inference) or cost (with --price) (step)")
       ->type_name("NAME");
-  app.add_option("--price", options.prices, "Price of a device kind per hour: a100=2.5/h")
-      ->type_name("KIND=P/h")
-      ->delimiter(',');
+  declare_training_run(app, options.run);
 }
 
 }  // namespace stagecraft

@@ -10,6 +10,7 @@
 #include "planner/space/target_question.hpp"
 #include "profiles/profile.hpp"
 #include "tools/options/device_options.hpp"
+#include "tools/options/training_run.hpp"
 
 namespace CLI {
 class App;
@@ -29,7 +30,8 @@ struct PlanningOptions {
   int expert_nodes = 0;  ///< 0: not said
   DeviceOptions devices;
   std::string memory_limit = "100%", recompute = "auto", objective = "step", gradient_bucket;
-  std::vector<std::string> fix, prices;
+  std::vector<std::string> fix;
+  TrainingRunFlags run;
   std::string exclude;
   std::string target;  ///< NAME or NAME@VERSION
   std::int64_t batch = 0;

@@ -283,7 +283,9 @@ namespace {
 void refuse_idle_fused(const ScenarioOptions& options,
                        const std::vector<ScheduleSetting>& settings) {
   const bool has_pairs = std::ranges::any_of(settings, [](const ScheduleSetting& setting) {
-    return setting.kind == nullptr || setting.kind->hides_messages;
+    if (setting.kind != nullptr) return setting.kind->hides_messages;
+    return std::ranges::any_of(setting.file->schedule.fused,
+                               [](const auto& pairs) { return !pairs.empty(); });
   });
   if (options.fused.empty() || has_pairs) return;
   fail_usage(

@@ -1,9 +1,11 @@
 #include "tools/options/schedule_argument.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "profiles/json.hpp"
 #include "profiles/missing_file.hpp"
+#include "tools/options/applicable.hpp"
 
 namespace stagecraft {
 
@@ -35,6 +37,17 @@ TorchSchedule find_schedule(Console& console, const std::string& word, const Sha
   }
   const ScheduleKind& kind = find_schedule(word);
   return {.schedule = kind.generate(shape_from(shape, kind, microbatches)), .order = {}};
+}
+
+void refuse_shape_of_files(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty() || !std::ranges::all_of(words, is_schedule_file)) return;
+  for (const char* flag : shape_flags) {
+    // How a file is read.
+    if (flag == std::string_view("--pipes") || flag == std::string_view("--sequence-chunks"))
+      continue;
+    refuse_given(app, {flag},
+                 concat("describes a schedule by its name; ", words.front(), " has its own order"));
+  }
 }
 
 }  // namespace stagecraft

@@ -5,10 +5,15 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "simulator/views/torch_csv.hpp"
 #include "tools/console.hpp"
 #include "tools/options/shape_options.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace stagecraft {
 
@@ -30,5 +35,9 @@ inline constexpr std::array<std::string_view, 6> schedule_formats{"unicode",    
 /// What the word means: the file's schedule, or that of the name with this shape.
 TorchSchedule find_schedule(Console& console, const std::string& word, const ShapeOptions& shape,
                             int microbatches);
+
+/// Throws Error (usage) if a flag was given that gives a named schedule its shape, and all of these
+/// words are files, which have their own.
+void refuse_shape_of_files(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace stagecraft

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <set>
 
 #include "planner/analysis/answers.hpp"
 #include "planner/costs/stage_recompute.hpp"
+#include "planner/plan/plan_words.hpp"
 #include "planner/problem/objective.hpp"
+#include "profiles/error.hpp"
 #include "tools/reports/results.hpp"
 #include "tools/table.hpp"
 
@@ -15,6 +17,12 @@ namespace stagecraft {
 
 namespace {
 
+std::string words_of(const Problem& problem, const Candidate& candidate, bool unicode) {
+  const Model model = in_plan_order(problem.profile, candidate.plan).model;
+  return plan_words(candidate.plan, model, unicode);
+}
+
+/// "10|10x2|9r": the layers of each stage; of a long pipeline their number.
 std::string stages_of(const Plan& plan) {
   std::string text;
   for (const Stage& stage : plan.stages) {
@@ -22,36 +30,27 @@ std::string stages_of(const Plan& plan) {
     if (stage.devices.size() > 1) text += fmt::format("x{}", stage.devices.size());
     if (recompute_in_words(stage) != "none") text += "r";
   }
-  // A long pipeline is told by its length.
   return text.size() <= 32 ? text : fmt::format("{} stages", plan.stages.size());
 }
+constexpr std::string_view legend_of_stages = "stages: layers, xN replicated, r recomputing\n";
 
-std::string devices_of(const Plan& plan) {
-  const std::size_t count = used_devices(plan).size();
-  return tensor_degree(plan) == 1 ? fmt::format("{}", count)
-                                  : fmt::format("{} (tp {})", count, tensor_degrees(plan));
+/// Whether the words of two plans are the same, so that their stages tell them apart.
+bool differ_in_stages(const Problem& problem, const SearchResult& search) {
+  std::set<std::string> known;
+  return !std::ranges::all_of(search.plans, [&](const Candidate& candidate) {
+    return known.insert(words_of(problem, candidate, true)).second;
+  });
 }
 
-std::string schedule_of(const Plan& plan) {
-  const ScheduleChoice& choice = plan.schedule;
-  return choice.virtual_stages == 1 ? choice.name
-                                    : fmt::format("{} x{}", choice.name, choice.virtual_stages);
+std::string peak_of(const Candidate& candidate) {
+  return candidate.prediction->peaks.empty() ? "-" : format_bytes(largest_peak(candidate));
 }
 
-/// The cells that rankings and fronts have in common.
-std::vector<std::string> description(const Candidate& candidate) {
-  const Plan& plan = candidate.plan;
-  const bool knows_bytes = !candidate.prediction->peaks.empty();
-  return {stages_of(plan), devices_of(plan), fmt::format("{}", plan.batch.microbatch),
-          schedule_of(plan), knows_bytes ? format_bytes(largest_peak(candidate)) : "-"};
-}
-
-std::string bar(double part, bool unicode) {
-  constexpr double width = 20;
-  const int cells = std::clamp(static_cast<int>(std::lround(part * width)), 1, 20);
-  std::string text;
-  for (int i = 0; i < cells; ++i) text += unicode ? "█" : "#";
-  return text;
+/// The devices of each plan, where they differ.
+bool differ_in_devices(const SearchResult& search) {
+  return std::ranges::any_of(search.plans, [&](const Candidate& candidate) {
+    return used_devices(candidate.plan).size() != used_devices(search.plans.front().plan).size();
+  });
 }
 
 }  // namespace
@@ -66,41 +65,49 @@ double worse_by(const Problem& problem, const Candidate& candidate, const Candid
 
 std::string ranking_table(const Problem& problem, const SearchResult& search, bool unicode) {
   const bool costs = problem.objective == ObjectiveKind::cost;
-  Table table({">rank", costs ? ">cost" : ">step", costs ? ">more by" : ">slower by", "stages",
-               ">devices", ">microbatch", "schedule", ">peak"});
+  const bool with_devices = differ_in_devices(search);
+  const bool with_stages = differ_in_stages(problem, search);
+  std::vector<std::string> headings{">rank", "plan", costs ? ">cost" : ">step",
+                                    costs ? ">more by" : ">slower by", ">peak"};
+  if (with_devices) headings.emplace_back(">devices");
+  if (with_stages) headings.emplace_back("stages");
+  Table table(headings);
   for (std::size_t i = 0; i < search.plans.size(); ++i) {
     const Candidate& plan = search.plans[i];
     std::vector<std::string> cells{
-        fmt::format("{}", i + 1),
+        fmt::format("{}", i + 1), words_of(problem, plan, unicode),
         costs ? readable(objective_of(problem, plan, search).value, 5)
               : format_duration(pace(*plan.prediction)),
-        i == 0 ? "" : signed_percent(worse_by(problem, plan, search.plans.front()))};
-    for (std::string& cell : description(plan)) cells.push_back(std::move(cell));
+        i == 0 ? "" : signed_percent(worse_by(problem, plan, search.plans.front())), peak_of(plan)};
+    if (with_devices) cells.push_back(fmt::format("{}", used_devices(plan.plan).size()));
+    if (with_stages) cells.push_back(stages_of(plan.plan));
     table.row(std::move(cells));
   }
-  return table.text(unicode) + "stages: layers, xN replicated, r recomputing\n";
+  return concat(table.text(unicode), with_stages ? legend_of_stages : "");
 }
 
-std::string front_table(const SearchResult& search, bool unicode) {
-  Table table(
-      {">plan", "stages", ">devices", ">microbatch", "schedule", ">peak", "", ">samples/s", ""});
+std::string front_table(const Problem& problem, const SearchResult& search, bool unicode) {
+  constexpr int widest = 10;
+  const bool with_stages = differ_in_stages(problem, search);
+  std::vector<std::string> headings{"plan", ">peak", "", ">samples/s", ""};
+  if (with_stages) headings.emplace_back("stages");
+  Table table(headings);
   const auto most_bytes =
       static_cast<double>(std::max<Bytes>(largest_peak(search.plans.front()), 1));
   const double most = search.plans.front().prediction->samples_per_second;
-  for (std::size_t i = 0; i < search.plans.size(); ++i) {
-    const Candidate& candidate = search.plans[i];
+  for (const Candidate& candidate : search.plans) {
     const double rate = candidate.prediction->samples_per_second;
-    std::vector<std::string> cells{fmt::format("{}", i + 1)};
-    for (std::string& cell : description(candidate)) cells.push_back(std::move(cell));
-    cells.push_back(bar(static_cast<double>(largest_peak(candidate)) / most_bytes, unicode));
-    cells.push_back(readable(rate));
-    cells.push_back(bar(most > 0 ? rate / most : 0, unicode));
+    const auto bytes = static_cast<double>(largest_peak(candidate));
+    std::vector<std::string> cells{words_of(problem, candidate, unicode), peak_of(candidate),
+                                   bar(bytes / most_bytes, unicode, widest), readable(rate),
+                                   bar(most > 0 ? rate / most : 0, unicode, widest)};
+    if (with_stages) cells.push_back(stages_of(candidate.plan));
     table.row(std::move(cells));
   }
-  return "memory against throughput: none of these is beaten in both, and each has at least a "
-         "sixteenth "
-         "less memory than the one above\n" +
-         table.text(unicode) + "stages: layers, xN replicated, r recomputing\n";
+  return concat(
+      "memory against throughput: none of these is beaten in both, and each has at least a "
+      "sixteenth less memory than the one above\n",
+      table.text(unicode), with_stages ? legend_of_stages : "");
 }
 
 }  // namespace stagecraft

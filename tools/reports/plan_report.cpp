@@ -382,6 +382,11 @@ std::string beyond_front(const Problem& problem) {
                 " are not among them; they may need less memory\n");
 }
 
+std::optional<TrainingRun> run_of(const Problem& problem, const Candidate& candidate,
+                                  const PlanReport& report) {
+  return training_run(report.tokens, candidate.plan, problem.cluster, pace(*candidate.prediction));
+}
+
 void print_for_people(Console& console, const Problem& problem, const SearchResult& search,
                       const Beside& beside, const PlanReport& report) {
   const Candidate& best = search.plans.front();
@@ -399,6 +404,7 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   console.print(prediction_sentence(best.plan, problem.cluster, *best.prediction) + "\n");
   console.print(beside.range +
                 utilisation_sentence(best.plan, problem.cluster, utilisation_of(problem, best)));
+  console.print(training_run_sentence(run_of(problem, best, report), best.plan, problem.cluster));
   const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
   console.print(plan_table(best.plan, model, *best.prediction, rows, console.unicode()));
   console.print(room_sentence(problem, best));
@@ -408,7 +414,7 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   console.print(best.objective ? objective_sentence(search, *best.objective)
                                : own_objective_sentence(problem, search));
   if (report.is_front) {
-    console.print(front_table(search, console.unicode()) + beyond_front(problem));
+    console.print(front_table(problem, search, console.unicode()) + beyond_front(problem));
   } else if (search.plans.size() > 1) {
     console.print(ranking_table(problem, search, console.unicode()));
   }
@@ -466,6 +472,7 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
     if (!candidate.prediction) continue;
     if (const auto serving = serving_of(problem, candidate, report.output_tokens))
       plans.back()["serving"] = serving_json(*serving);
+    if (candidate.prediction) add_training_run(plans.back(), run_of(problem, candidate, report));
     if (candidate.prediction && console.json()) {
       plans.back()["runs_in"] = frameworks_json(frameworks_of(as_loaded(problem, candidate.plan)));
     }

@@ -16,6 +16,7 @@ struct PlanReport {
   bool is_front = false;     ///< the plans are a front of memory and throughput, not a ranking
   std::optional<Risk> risk;  ///< that the plans were chosen under
   SaidOfPlans said;          ///< of the question, beside its defaults
+  std::string tokens;        ///< of a whole run that is to be told; empty: none
   /// Whether to tell what each framework would take: not where the question is for one.
   bool compares_frameworks = false;
   std::int64_t output_tokens = 0;  ///< of each request; 0: as usual
