@@ -23,7 +23,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          schedule: Value | None = None, mem_limit: Value | None = None,
          recompute: Literal["auto", "none", "selective", "full", "layers"] | None = None, fix: Values | None = None,
          straight: bool = False, max_stages: int | None = None, min_layers_per_stage: int | None = None,
-         objective: Value | None = None, price: Values | None = None,
+         objective: Value | None = None, tokens: Value | None = None, price: Values | None = None,
          compare_frameworks: Literal["auto", "on", "off"] | None = None, time_limit: Value | None = None,
          gap: Value | None = None, top: int | None = None, output_tokens: int | None = None,
          sharing: Literal["fair", "fifo"] | None = None, devices_per_link: int | None = None,
@@ -84,6 +84,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     min_layers_per_stage: Minimum number of layers per stage (1); with 0 the stages between the first and the last
         may be empty
     objective: Objective: step, throughput, latency (of inference) or cost (with --price) (step)
+    tokens: Tokens of a whole training run: how long it takes, and with --price what it costs: 15T, 300B
     price: Price of a device kind per hour: a100=2.5/h
     compare_frameworks: What the plans of each framework would take, by a short search: on, off, or auto, which is
         on in text for …
@@ -141,6 +142,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--max-stages", max_stages, False, False),
         ("--min-layers-per-stage", min_layers_per_stage, False, False),
         ("--objective", objective, False, False),
+        ("--tokens", tokens, False, False),
         ("--price", price, False, True),
         ("--compare-frameworks", compare_frameworks, False, False),
         ("--time-limit", time_limit, False, False),
@@ -222,12 +224,13 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
              memory_limit: Value | None = None, iterations: int | None = None,
              barrier: Literal["on", "off"] | None = None, jitter: Value | None = None, samples: int | None = None,
              mtbf: Value | None = None, checkpoint: Value | None = None, checkpoint_every: Value | None = None,
-             restart: Value | None = None, run_time: Value | None = None, prompt: int | None = None,
-             cache_per_token: Value | None = None, output_tokens: int | None = None, memory: Value | None = None,
-             mem_limit: Value | None = None, risk: Value | None = None, spread: Value | None = None,
-             trace: PathLike | None = None, svg: PathLike | None = None, range: Value | None = None,
-             nvtx: PathLike | None = None, set: Values | None = None, replan: bool = False, draw: bool = False,
-             seed: int | None = None, threads: int | None = None, progress: Progress = True) -> SimulateResult:
+             restart: Value | None = None, run_time: Value | None = None, tokens: Value | None = None,
+             price: Values | None = None, prompt: int | None = None, cache_per_token: Value | None = None,
+             output_tokens: int | None = None, memory: Value | None = None, mem_limit: Value | None = None,
+             risk: Value | None = None, spread: Value | None = None, trace: PathLike | None = None,
+             svg: PathLike | None = None, range: Value | None = None, nvtx: PathLike | None = None,
+             set: Values | None = None, replan: bool = False, draw: bool = False, seed: int | None = None,
+             threads: int | None = None, progress: Progress = True) -> SimulateResult:
     """Predicts a plan's or schedule's timeline, bubble and memory; lists sweep.
 
     plan: Plan file; none with --schedule
@@ -278,6 +281,8 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     checkpoint_every: With --mtbf: work between checkpoints (the interval with the highest goodput)
     restart: With --mtbf: time from a failure until the run continues (0)
     run_time: With --mtbf: amount of work in a run; --samples runs are simulated, and their spread is printed
+    tokens: Tokens of a whole training run: how long it takes, and with --price what it costs: 15T, 300B
+    price: Price of a device kind per hour: a100=2.5/h
     prompt: With inference: tokens per prompt (1)
     cache_per_token: With inference: size of a token's keys and values, for one microbatch on a device (0B)
     output_tokens: With a plan for inference: tokens made for each request behind its prompt (256)
@@ -343,6 +348,8 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
         ("--checkpoint-every", checkpoint_every, False, False),
         ("--restart", restart, False, False),
         ("--run-time", run_time, False, False),
+        ("--tokens", tokens, False, False),
+        ("--price", price, False, True),
         ("--prompt", prompt, False, False),
         ("--cache-per-token", cache_per_token, False, False),
         ("--output-tokens", output_tokens, False, False),
