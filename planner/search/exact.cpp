@@ -31,7 +31,11 @@
 #include "planner/search/exact.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
 
+#include "planner/plan/schedule_size.hpp"
 #include "planner/problem/question.hpp"
 #include "planner/relaxations/block_packing.hpp"
 #include "planner/search/column_search.hpp"
@@ -190,6 +194,40 @@ class SearchAtOnce {
   Searched known_;
 };
 
+/// Why every plan asked for has a schedule too large to work out, as the fewest stages and the most
+/// copies of the pipeline tell before anything is simulated; empty if some plan may have none.
+std::string against_every_schedule(const Problem& problem) {
+  const int depth = problem.pinned.pipeline.value_or(1);
+  const int devices = problem.devices.value_or(device_count(problem.cluster));
+  const int most_copies =
+      problem.straight ? 1 : problem.pinned.replicas.value_or(std::max(devices / depth, 1));
+  double least = std::numeric_limits<double>::infinity();
+  std::string why;  // of the smallest schedule
+  for (const std::int64_t microbatch : problem.microbatches) {
+    const std::int64_t microbatches = problem.global_batch / microbatch / most_copies;
+    if (microbatches > std::numeric_limits<int>::max()) return {};  // refused by name
+    for (const ScheduleChoice& schedule : problem.schedules) {
+      const int stages = depth * std::max(schedule.virtual_stages, 1);
+      const double size = static_cast<double>(stages) *
+                          static_cast<double>(microbatches * schedule.sequence_chunks);
+      if (size >= least) continue;
+      why = against_size(stages, static_cast<int>(microbatches), schedule.sequence_chunks);
+      if (why.empty()) return {};
+      least = size;
+    }
+  }
+  return why;
+}
+
+SearchResult schedules_too_large(const Problem& problem, const std::string& why) {
+  SearchResult result{.strategy = "exact"};
+  result.question = question_of(problem);
+  result.infeasible = {.reason = "no plan has the shape asked for: " + why,
+                       .remedies = {"a larger --microbatch or --mbs, or a smaller --batch: a "
+                                    "step's time grows in proportion with microbatches"}};
+  return result;
+}
+
 }  // namespace
 
 SearchResult search_at_once(const Problem& problem, const SearchControl& control,
@@ -220,6 +258,8 @@ SearchResult search_given(const Problem& problem, const SearchControl& control) 
 }
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control) {
+  if (const std::string why = against_every_schedule(problem); !why.empty())
+    return schedules_too_large(problem, why);
   if (problem.known_costs == nullptr && problem.profile.entries.empty())
     return search_exact(with_known_costs(problem), control);
   if (!problem.other_sharding.empty()) return search_each_sharding(search_exact, problem, control);
