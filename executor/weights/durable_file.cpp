@@ -113,11 +113,20 @@ void make_durable(const std::filesystem::path& folder, SystemCalls& calls) {
   if (!done) refuse_writing(path, std::strerror(error));
 }
 
+// Renamed over a device such as /dev/null, a file would take it from the whole machine.
+void require_ordinary_file(const std::filesystem::path& path) {
+  std::error_code none;
+  const auto status = std::filesystem::status(path, none);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    refuse_writing(path, "it is no ordinary file; name another one");
+}
+
 void replace_durably(const std::filesystem::path& path, Bytes whole, const std::string& remedy,
                      const std::function<void(DurableFile&)>& write, SystemCalls& calls) {
   namespace fs = std::filesystem;
   std::error_code none;
   const fs::path target = fs::is_symlink(path, none) ? fs::weakly_canonical(path, none) : path;
+  require_ordinary_file(target);
   fs::path part = target;
   part += ".part";
   DurableFile file(part, whole, remedy, calls);

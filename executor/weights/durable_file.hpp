@@ -66,6 +66,9 @@ class DurableFile {
 /// Error (execution).
 void make_durable(const std::filesystem::path& folder, SystemCalls& calls = system_calls());
 
+/// Throws Error (execution) where something is there already that is no ordinary file.
+void require_ordinary_file(const std::filesystem::path& path);
+
 /// Gives `path` the content that `write` writes, `whole` bytes, or leaves it as it is: by way of
 /// "PATH.part". Where `path` is a symbolic link, what it leads to is replaced. Throws Error
 /// (execution).

@@ -1,5 +1,7 @@
 #include "executor/weights/safetensors.hpp"
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -172,6 +174,23 @@ TEST_CASE("no cut and no flipped bit of a safetensors file crashes its reader", 
     }
   }
   CHECK(refused > static_cast<int>(2 * whole.size()));
+}
+
+TEST_CASE("weights are not written over what is no ordinary file") {
+  const TemporaryFolder folder;
+  const auto backend = make_cpu_backend();
+  const std::vector<NamedTensor> tensors{{"a", tensor_of(*backend, {1}, Precision::float32, {1})}};
+  const std::filesystem::path pipe = folder.path() / "w.safetensors";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  try {
+    write_tensor_file(pipe.string(), tensors);
+    FAIL("a pipe was replaced by a file");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::execution);
+    CHECK_THAT(error.what(),
+               ContainsSubstring("w.safetensors: cannot be written: it is no ordinary file"));
+  }
+  CHECK(std::filesystem::is_fifo(pipe));
 }
 
 TEST_CASE("weights that cannot be written leave no half of a file") {

@@ -11,6 +11,7 @@
 #include "executor/driver/machinery.hpp"
 #include "executor/driver/rank_map.hpp"
 #include "executor/transports/processes.hpp"
+#include "executor/weights/durable_file.hpp"
 #include "executor/weights/weights.hpp"
 #include "planner/costs/compile_with_norm.hpp"
 #include "planner/interop/load_plan.hpp"
@@ -82,6 +83,7 @@ void require_folder(const std::filesystem::path& file) {
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {
     fail_usage("--save-weights: ", folder.string(), " is no folder");
   }
+  if (!std::filesystem::is_directory(file)) require_ordinary_file(file);
 }
 
 RunOptions run_options(const RunArguments& arguments, BackendKind backend, std::uint64_t seed) {
