@@ -254,7 +254,9 @@ int give_advice(Console& console, const CLI::App& app, const AdviseArguments& ar
     console.print("the best again\n" + again(advised, *best));
     console.artefact(write_plan(best->plan));
   }
-  if (interrupt.token().stop_requested()) console.note("stopped early: there may be better edits");
+  const bool interrupted = interrupt.token().stop_requested();
+  result["interrupted"] = interrupted;
+  if (interrupted) console.note("stopped early: there may be better edits");
   console.result(result);
   return interrupt.interrupted() ? interrupt.exit_code() : 0;
 }

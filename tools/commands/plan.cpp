@@ -200,7 +200,8 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                 .tokens = arguments.planning.run.tokens,
                 .compares_frameworks = with_frameworks,
                 .output_tokens = arguments.output_tokens,
-                .stop = interrupt.late_token()});
+                .stop = interrupt.late_token(),
+                .stop_signal = &interrupt.signal()});
   return interrupt.interrupted() ? interrupt.exit_code() : 0;
 }
 

@@ -440,6 +440,12 @@ ordered_json binding_json(const std::vector<Binding>& limits) {
   return rows;
 }
 
+/// Whether a signal or a limit has ended anything of the answer before it was whole.
+bool was_interrupted(const SearchResult& search, const PlanReport& report) {
+  const bool by_signal = report.stop_signal != nullptr && *report.stop_signal != 0;
+  return search.interrupted || by_signal || report.stop.stop_requested();
+}
+
 }  // namespace
 
 int report_infeasible(Console& console, const Infeasible& infeasible) {
@@ -491,7 +497,8 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
       {"search",
        {{"strategy", search.strategy},
         {"candidates", search.candidates},
-        {"pruned", search.pruned}}}};
+        {"pruned", search.pruned}}},
+      {"interrupted", was_interrupted(search, report)}};
   if (!beside.targets.empty())
     result["targets"] = targets_json(beside.targets, pace(*best.prediction));
   if (report.is_front) {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <stop_token>
 
 #include "planner/analysis/risk.hpp"
@@ -21,6 +22,7 @@ struct PlanReport {
   bool compares_frameworks = false;
   std::int64_t output_tokens = 0;  ///< of each request; 0: as usual
   std::stop_token stop;            ///< ends what takes long beside the plans; a note says so
+  const std::atomic<int>* stop_signal = nullptr;  ///< the signal that interrupted, or 0
 };
 
 /// Prints the plans, or writes the best where -o says, and gives the result for --json.
