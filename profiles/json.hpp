@@ -88,7 +88,7 @@ class Json {
 std::string to_text(const nlohmann::ordered_json& value);
 
 /// Writes a file as a whole or not at all (temporary file, then rename), "-" is standard output.
-/// Throws Error (input) naming the path if that fails (no such folder, disk full).
+/// Throws Error (execution) naming the path if that fails (no such folder, disk full).
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 /// Throws what `write_file` would for a path whose folder is not there, or takes no file: before

@@ -120,8 +120,13 @@ void write_value(std::string& text, const Value& value, std::size_t indent, std:
   text += "\n" + std::string(indent, ' ') + (value.is_object() ? '}' : ']');
 }
 
-[[noreturn]] void fail_file(const std::string& path, std::string_view action, int error) {
-  throw Error(ErrorKind::input, concat("cannot ", action, ": ", std::strerror(error)),
+[[noreturn]] void fail_read(const std::string& path, int error) {
+  throw Error(ErrorKind::input, concat("cannot read: ", std::strerror(error)),
+              SourcePlace{path, 0, 0});
+}
+
+[[noreturn]] void fail_write(const std::string& path, int error) {
+  throw Error(ErrorKind::execution, concat("cannot write: ", std::strerror(error)),
               SourcePlace{path, 0, 0});
 }
 
@@ -157,7 +162,7 @@ bool write_all(int descriptor, std::string_view content) {
 void write_in_place(const std::string& path, std::string_view content) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (file.number() < 0 || !write_all(file.number(), content) || !file.close())
-    fail_file(path, "write", errno);
+    fail_write(path, errno);
 }
 
 mode_t ordinary_permissions() {
@@ -183,14 +188,14 @@ void replace_file(const std::string& path, std::string_view content) {
   std::string temporary = path + ".XXXXXX";
   const NamedForHandlers named(temporary);
   Descriptor file(::mkstemp(temporary.data()));
-  if (file.number() < 0) fail_file(path, "write", errno);
+  if (file.number() < 0) fail_write(path, errno);
   const bool written = write_all(file.number(), content) &&
                        ::fchmod(file.number(), ordinary_permissions()) == 0 && file.close() &&
                        std::rename(temporary.c_str(), path.c_str()) == 0;
   if (written) return;
   const int error = errno;
   ::unlink(temporary.c_str());
-  fail_file(path, "write", error);
+  fail_write(path, error);
 }
 
 }  // namespace
@@ -208,25 +213,25 @@ std::string to_text(const Value& value) {
 void require_writable(const std::filesystem::path& path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
-  if (std::filesystem::is_directory(status)) fail_file(path.string(), "write", EISDIR);
+  if (std::filesystem::is_directory(status)) fail_write(path.string(), EISDIR);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return;
   const std::filesystem::path target = std::filesystem::is_symlink(path, ignored)
                                            ? std::filesystem::weakly_canonical(path, ignored)
                                            : path;
   const std::filesystem::path folder = target.parent_path();
   if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0)
-    fail_file(path.string(), "write", errno);
+    fail_write(path.string(), errno);
 }
 
 void write_file(const std::filesystem::path& path, std::string_view content) {
   if (path == "-") {
     const bool written = std::fwrite(content.data(), 1, content.size(), stdout) == content.size();
-    if (!written || std::fflush(stdout) != 0) fail_file("standard output", "write", errno);
+    if (!written || std::fflush(stdout) != 0) fail_write("standard output", errno);
     return;
   }
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
-  if (std::filesystem::is_directory(status)) fail_file(path.string(), "write", EISDIR);
+  if (std::filesystem::is_directory(status)) fail_write(path.string(), EISDIR);
   // A pipe or a device such as /dev/stdout is written to; it must not be replaced by a file.
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     return write_in_place(path.string(), content);
@@ -263,7 +268,7 @@ std::string read_file(const std::filesystem::path& path) {
   const Descriptor file(standard_input ? ::dup(STDIN_FILENO)
                                        : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.number() < 0 && errno == ENOENT) fail_missing(path);
-  if (file.number() < 0) fail_file(name, "read", errno);
+  if (file.number() < 0) fail_read(name, errno);
   const Bytes most = most_bytes_of(file.number());
   struct stat status {};
   if (::fstat(file.number(), &status) == 0 && status.st_size > most) fail_too_long(name, most);
@@ -272,7 +277,7 @@ std::string read_file(const std::filesystem::path& path) {
   for (;;) {
     const ssize_t count = ::read(file.number(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_file(name, "read", errno);
+    if (count < 0) fail_read(name, errno);
     if (count == 0) return content;
     if (static_cast<Bytes>(content.size()) + count > most) fail_too_long(name, most);
     content.append(buffer.data(), static_cast<std::size_t>(count));

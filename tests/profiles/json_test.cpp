@@ -156,6 +156,9 @@ TEST_CASE("a file is written as a whole or not at all") {
              ContainsSubstring("cannot write"));
   CHECK_THAT(message_of([&] { write_file("/dev/full", "x"); }),
              ContainsSubstring("/dev/full: cannot write: No space left on device"));
+  CHECK(exit_code_of([&] { write_file("/dev/full", "x"); }) == 5);
+  CHECK(exit_code_of([&] { write_file(folder.path() / "no" / "b.json", "x"); }) == 5);
+  CHECK(exit_code_of([&] { require_writable(folder.path() / "no" / "b.json"); }) == 5);
 }
 
 TEST_CASE("a file that cannot be read is named") {

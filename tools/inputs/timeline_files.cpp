@@ -45,6 +45,9 @@ void declare_timeline_files(CLI::App& app, TimelineFiles& files) {
 void require_valid(const TimelineFiles& files) {
   if (files.svg.empty() && !files.range.empty()) fail_usage("--range is for --svg FILE");
   drawing(files.range);
+  for (const std::string& file : {files.svg, files.nvtx, files.trace}) {
+    if (!file.empty() && file != "-") require_writable(file);
+  }
 }
 
 bool is_native_trace(std::string_view name) {

@@ -24,7 +24,8 @@ struct TimelineFiles {
 /// --trace --svg --range --nvtx.
 void declare_timeline_files(CLI::App& app, TimelineFiles& files);
 
-/// Throws Error (usage) for a malformed range, or one without a drawing.
+/// Throws Error (usage) for a malformed range, or one without a drawing, and Error (execution) for
+/// a file whose folder is not there.
 void require_valid(const TimelineFiles& files);
 
 /// What a drawing says of the timeline, beside its numbers; empty: nothing, and devices' numbers.
@@ -37,7 +38,7 @@ struct DrawingWords {
 bool is_native_trace(std::string_view name);
 
 /// Writes those that are asked for, a trace by the ending of its name; `about` goes into the trace,
-/// and the drawing outlines what is `critical` (by span). Throws Error (input) for a file that
+/// and the drawing outlines what is `critical` (by span). Throws Error (execution) for a file that
 /// cannot be written.
 void write_timeline_files(const TimelineFiles& files, const Timeline& timeline,
                           std::map<std::string, std::string> about,

@@ -101,7 +101,10 @@ int run_under_oversight(Console& console, const OversightFlags& flags,
     if (is_supervised && interrupt != nullptr && has_result) tell_finished(flags.supervised, code);
     return code;
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::execution) throw;
+    // What cannot be written, such as a trace on a full disk, is no rank's doing, and would fail
+    // again however often the run is.
+    const bool is_of_file = error.place().has_value();
+    if (error.kind() != ErrorKind::execution || is_of_file) throw;
     if (!is_supervised) throw folder.explained(error);
     tell_supervisor(flags.supervised, error);
     return exit_code(error.kind());
