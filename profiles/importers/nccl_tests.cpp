@@ -170,14 +170,13 @@ class RunReader {
     const auto members = static_cast<double>(log_.hosts.size());
     const double gather = (members - 1) / members;
     const auto is = [&](double expected) { return std::abs(ratio_ / expected - 1) < 0.03; };
-    if (members > 1 && is(2 * gather) && sums_ && members != 2) {
+    const bool is_pair = is(1) && members == 2 && sums_ && !rooted_;
+    if ((members > 2 && is(2 * gather) && sums_) || is_pair) {
       log_.operation = MeasuredOperation::all_reduce;
     } else if (members > 1 && is(gather)) {
       log_.operation = rooted_ ? MeasuredOperation::gather
                        : sums_ ? MeasuredOperation::reduce_scatter
                                : MeasuredOperation::all_gather;
-    } else if (is(1) && members == 2 && sums_ && !rooted_) {
-      log_.operation = MeasuredOperation::all_reduce;
     } else if (is(1)) {
       log_.operation = !rooted_ ? MeasuredOperation::send_receive
                        : sums_  ? MeasuredOperation::reduce

@@ -77,6 +77,8 @@ class Samples {
     if (prices_[price] == 0) return paid.data();
     factors_(payer, first_, factor_);
     for (std::size_t k = 0; k < paid.size(); ++k) {
+      // None is negative, and lround would have the loop pay one by one.
+      // NOLINTNEXTLINE(bugprone-incorrect-roundings)
       paid[k] = static_cast<Time>(static_cast<double>(prices_[price]) * factor_[k] + 0.5);
     }
     return paid.data();

@@ -185,8 +185,9 @@ class Drawing {
   Length x(Duration time) const {
     const Duration inside = std::clamp(time, start_, end_) - start_;
     const std::int64_t length = std::max<std::int64_t>(1, (end_ - start_).count());
-    return {100 * left_ + static_cast<std::int64_t>(static_cast<Wide>(inside.count()) * 100 *
-                                                    plot_width_ / length)};
+    return {
+        std::int64_t{100} * left_ +
+        static_cast<std::int64_t>(static_cast<Wide>(inside.count()) * 100 * plot_width_ / length)};
   }
   int y(int device) const { return top_ + device * (options_.row_height + gap); }
 
@@ -281,8 +282,8 @@ class Drawing {
       auto& of_kind =
           covered[static_cast<std::size_t>(&svg_look_of(span->instruction.op) - svg_looks.data())];
       of_kind.resize(index(plot_width_));
-      const std::int64_t from = x(span->start).hundredths - 100 * left_;
-      const std::int64_t until = x(span->end).hundredths - 100 * left_;
+      const std::int64_t from = x(span->start).hundredths - std::int64_t{100} * left_;
+      const std::int64_t until = x(span->end).hundredths - std::int64_t{100} * left_;
       for (std::int64_t pixel = from / 100; pixel < plot_width_ && 100 * pixel < until; ++pixel) {
         of_kind[static_cast<std::size_t>(pixel)] +=
             std::min(until, 100 * (pixel + 1)) - std::max(from, 100 * pixel);
@@ -300,9 +301,10 @@ class Drawing {
       std::string path;
       for (std::size_t first = 0, end = 0; first < covered[kind].size(); first = end) {
         const auto above = [&](std::size_t pixel) {
-          const std::int64_t height = 2 * options_.row_height * covered[kind][pixel] / 100;
+          const std::int64_t height =
+              std::int64_t{2} * options_.row_height * covered[kind][pixel] / 100;
           return static_cast<int>(
-              std::min<std::int64_t>(below[pixel] + height, 2 * options_.row_height));
+              std::min(below[pixel] + height, std::int64_t{2} * options_.row_height));
         };
         const std::pair area(below[first], above(first));
         for (end = first + 1; end < covered[kind].size(); ++end) {
@@ -352,8 +354,9 @@ class Drawing {
     }
     const std::string number = std::to_string(span.instruction.microbatch);
     const int size = std::min(font, height - 1);
-    const bool numbered = span.instruction.op != Op::update && size >= 6 &&
-                          100 * (text_width(number.size(), size) + 2) <= width.hundredths;
+    const bool numbered =
+        span.instruction.op != Op::update && size >= 6 &&
+        std::int64_t{100} * (text_width(number.size(), size) + 2) <= width.hundredths;
     if (!numbered) return;
     add("<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">{}</text>\n",
         text_of({from.hundredths + width.hundredths / 2}), top + (height + size) / 2 - 1, size,

@@ -60,7 +60,7 @@ DevicesByRank devices_for(const Shape& shape, const Plan& plan, const Cluster& c
     for (int replica = 0; replica < shape.data; ++replica) {
       const int place =
           pipelines_first ? replica * shape.pipeline + rank : rank * shape.data + replica;
-      const auto first = devices.begin() + place * peers;
+      const auto first = devices.begin() + std::ptrdiff_t{place} * peers;
       ranks[index(rank)].emplace_back(first, first + peers);
     }
   }

@@ -53,7 +53,7 @@ class Search {
         effort_(effort),
         devices_(question.machine.devices),
         most_stages_(question.most_stages),
-        others_(static_cast<double>(question.global_batch / microbatch) - 1) {}
+        others_(microbatches_after_first(question, microbatch)) {}
 
   /// No plan has less.
   double lower_bound() const { return others_ * bounds_.least_time() + costs_.least_work(); }
@@ -80,6 +80,11 @@ class Search {
   }
 
  private:
+  static double microbatches_after_first(const AcesoQuestion& question, int microbatch) {
+    const auto whole = question.global_batch / microbatch;
+    return static_cast<double>(whole) - 1;
+  }
+
   /// A plan with a slower stage takes at least `best`.
   double most_time(double best) const {
     const double time = best / (others_ + 1);

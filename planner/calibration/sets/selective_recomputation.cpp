@@ -26,7 +26,7 @@ Recipe recipe_of(const PaperModel& model) {
                         .heads = model.heads,
                         .key_value_heads = model.heads,
                         .head_width = model.hidden / model.heads,
-                        .feed_forward = 4 * model.hidden,
+                        .feed_forward = std::int64_t{4} * model.hidden,
                         .vocabulary = 51200,
                         .positions = 2048};
   recipe.blocks = model.blocks;

@@ -368,7 +368,7 @@ void require_shape(Reasons& reasons, const Plan& plan, const Transformer& transf
     reasons.add(" splits groups of queries evenly: ", groups, " over ", degrees.tensor,
                 " tensor-parallel peers are no whole number, nor the other way round");
   }
-  if (degrees.context > 1 && !divides(plan.batch.sequence, 2 * degrees.context)) {
+  if (degrees.context > 1 && !divides(plan.batch.sequence, std::int64_t{2} * degrees.context)) {
     reasons.add(" cuts a sequence in two pieces for each context-parallel peer: ",
                 plan.batch.sequence, " tokens are not ", 2 * degrees.context, " equal ones");
   }

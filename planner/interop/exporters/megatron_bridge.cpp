@@ -18,7 +18,7 @@ constexpr std::string_view bridge_name = "Megatron-Bridge";
 struct BridgeName {
   std::string_view flag;
   std::string_view member;
-  std::string_view otherwise = "";  ///< the value where the plan has no such flag; empty: none
+  std::string_view otherwise = {};  ///< the value where the plan has no such flag; empty: none
 };
 
 /// The model itself and its data are the recipe's.
