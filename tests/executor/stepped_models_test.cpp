@@ -6,6 +6,7 @@
 #include "executor/driver/execute.hpp"
 #include "executor/layers/layers.hpp"
 #include "executor/weights/names.hpp"
+#include "executor/weights/tensor_files.hpp"
 #include "executor/weights/weights.hpp"
 #include "profiles/error.hpp"
 #include "profiles/trained_form.hpp"
@@ -205,6 +206,38 @@ TEST_CASE("weights of every family come back from a file as they went") {
   const auto loaded = load_weights(file, prepared.profile.model, Precision::float32);
   for (std::size_t i = 0; i < result.parameter_names.size(); ++i)
     CHECK(bitwise_equal(loaded.at(result.parameter_names[i]), result.parameters[i]));
+}
+
+TEST_CASE("GPT-NeoX's files have the queries, keys and values of a head side by side") {
+  const TemporaryFolder folder;
+  const Prepared prepared = prepare({.devices = 1, .style = Style::neox});
+  const RunResult result = run(prepared, {.steps = 1});
+  const std::string file = (folder.path() / "w.safetensors").string();
+  save_weights(file, prepared.profile.model, result);
+  const TensorFiles files = open_tensor_files(file);
+  const FoundTensor found = find(files, "gpt_neox.layers.0.attention.query_key_value.weight");
+  REQUIRE(found.tensor != nullptr);
+  const Tensor stored = read_tensor(*found.file, *found.tensor, Precision::float32);
+  const auto name = std::ranges::find(result.parameter_names, "block.0.attention.qkv.weight");
+  const Tensor& weight =
+      result.parameters[static_cast<std::size_t>(name - result.parameter_names.begin())];
+  const Transformer& transformer = *prepared.profile.model.transformer;
+  const std::int64_t width = transformer.head_width, heads = transformer.heads;
+  REQUIRE(heads > 1);
+  std::int64_t wrong = 0;
+  for (std::int64_t third = 0; third < 3; ++third) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      for (std::int64_t i = 0; i < width; ++i) {
+        for (std::int64_t input = 0; input < transformer.hidden; ++input) {
+          const std::int64_t ours = (third * heads + head) * width + i;
+          const std::int64_t theirs = (head * 3 + third) * width + i;
+          const float own = weight.data<float>()[input * 3 * heads * width + ours];
+          if (stored.data<float>()[theirs * transformer.hidden + input] != own) ++wrong;
+        }
+      }
+    }
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("GPUs refuse norms of queries and keys before anything else") {

@@ -76,6 +76,22 @@ TEST_CASE("as many batches as stages go round, each token behind the last") {
   CHECK(four.tokens_per_second > 3 * table->points[0].tokens_per_second);
 }
 
+TEST_CASE("where stages are uneven, two requests wait for the longest") {
+  Profile profile;
+  profile.model = builtin_model("llama3-8b");
+  Plan plan = plan_to_serve(profile.model, 2, 1);
+  const int layers = static_cast<int>(profile.model.layers.size());
+  plan.stages[0].layers = {0, layers - 4};
+  plan.stages[1].layers = {layers - 4, layers};
+  const auto table =
+      serving_table(plan, profile, parse_cluster("2xh100"), {.prompt = 512, .output = 64});
+  REQUIRE(table);
+  // Each alone in its batch, so that only the waiting is longer.
+  const Duration one = table->points[0].next_token, two = table->points[1].next_token;
+  CHECK(two > one + one / 4);
+  CHECK(two < 2 * one);
+}
+
 TEST_CASE("replicas serve their own requests") {
   Profile profile;
   profile.model = builtin_model("llama3-8b");
