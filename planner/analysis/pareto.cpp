@@ -36,10 +36,7 @@ void remove_dominated(std::vector<Candidate>& plans) {
 std::optional<Candidate> end_of_front(const Problem& problem, const std::stop_token& stop) {
   std::optional<Candidate> least;
   for (const Sharding sharding : sharding_choices(problem)) {
-    Problem one = problem;
-    one.optimizer.sharding = sharding;
-    one.other_sharding.clear();
-    auto plan = tightest_plan(Space(one), stop);
+    auto plan = tightest_plan(Space(with_sharding(problem, sharding)), stop);
     if (!plan || !plan->prediction->fits) continue;
     if (!least || largest_peak(*plan) < largest_peak(*least)) least = std::move(plan);
   }

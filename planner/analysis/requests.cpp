@@ -4,7 +4,6 @@
 
 #include "planner/costs/device_limits.hpp"
 #include "profiles/wide.hpp"
-#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 
@@ -20,7 +19,7 @@ Plan with_microbatches(Plan plan, int microbatches) {
 
 std::optional<RequestRoom> room_for_requests(const Plan& plan, const Profile& profile,
                                              const Cluster& cluster) {
-  if (find_schedule(plan.schedule.name).generate != inference) return std::nullopt;
+  if (!serves(plan)) return std::nullopt;
   // From two on, a message may wait beside the one that is worked on.
   constexpr int few = 4;
   const Prediction some = predict(with_microbatches(plan, few), profile, cluster);

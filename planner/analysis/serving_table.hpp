@@ -2,8 +2,8 @@
 // arithmetic and a token is memory traffic (Pope et al. 2023, "Efficiently scaling transformer
 // inference"), and latency against throughput as more requests are served at once.
 //
-//   stage 0   prompt of a new request ▓▓▓▓  a token of each batch  ▏▏▏▏  ▏▏▏▏  ▏▏▏▏  next prompt
-//   ▓▓▓▓ stage 1                                ▓▓▓▓                    ▏▏▏▏  ▏▏▏▏  ▏▏▏▏
+//   stage 0   ▓▓▓▓ ▏▏▏▏ ▏▏▏▏ ▏▏▏▏ ▓▓▓▓        ▓ the prompt of a new request
+//   stage 1        ▓▓▓▓ ▏▏▏▏ ▏▏▏▏ ▏▏▏▏ ▓▓▓▓   ▏ a token of each request of a batch
 //
 // As many batches are on the way as there are stages, so that all stages work (vLLM's pipeline
 // parallelism); a request's next token starts when its last one is there.

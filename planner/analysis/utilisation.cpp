@@ -1,7 +1,6 @@
 #include "planner/analysis/utilisation.hpp"
 
 #include "profiles/transformer.hpp"
-#include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
 
@@ -107,7 +106,7 @@ std::optional<Utilisation> utilisation_of(const Plan& plan, const Model& model,
   const std::optional<SampleFlops> sample = sample_flops(plan, model);
   const double peak = peak_of_all(plan, cluster);
   if (!sample || sample->forward <= 0 || peak <= 0) return {};
-  const bool trains = find_schedule(plan.schedule.name).generate != inference;
+  const bool trains = !serves(plan);
   const double per_second = prediction.samples_per_second / peak;
   const double times = trains ? 3 : 1;
   const double needed = sample->forward * times;

@@ -161,8 +161,7 @@ ChunkMemory memory_of(const Compilation& compilation, int stage, int replica) {
                        &memory.workspace}) {
     *bytes = compilation.piece(*bytes);
   }
-  if (find_schedule(compilation.plan.schedule.name).generate == inference)
-    serve(compilation, stage, replica, memory);
+  if (serves(compilation.plan)) serve(compilation, stage, replica, memory);
   return memory;
 }
 

@@ -151,6 +151,10 @@ std::vector<int> each_once(std::vector<int> devices) {
 
 }  // namespace
 
+bool serves(const Plan& plan) {
+  return find_schedule(plan.schedule.name).generate == inference;
+}
+
 std::vector<int> used_devices(const Plan& plan) {
   std::vector<int> used;
   for (const Stage& stage : plan.stages) {

@@ -217,6 +217,9 @@ inline int tensor_degree(const Parallelism& parallelism, std::size_t peers) {
 /// The most of any replica.
 int tensor_degree(const Plan& plan);
 
+/// Whether it answers requests, without a backward; else it trains.
+bool serves(const Plan& plan);
+
 /// Pipeline devices, p.
 int pipeline_devices(const Plan& plan);
 /// Replicas of each stage.

@@ -105,8 +105,7 @@ std::string plan_words(const Plan& plan, const Model& model, bool unicode) {
   text += dot + microbatches_in_words(plan, unicode ? " × " : " x ");
   if (plan.optimizer.sharding != Sharding::none)
     text += concat(dot, words_of(plan.optimizer.sharding));
-  if (find_schedule(plan.schedule.name).generate != inference)
-    text += dot + "recompute " + recompute_in_a_word(plan, model);
+  if (!serves(plan)) text += dot + "recompute " + recompute_in_a_word(plan, model);
   if (plan.optimizer.gradient_bucket > 0) text += dot + "gradients overlapped";
   return text + dot + plan.schedule.name;
 }

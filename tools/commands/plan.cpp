@@ -258,7 +258,7 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
   app.add_option("--output-tokens", arguments.output_tokens,
-                 "Tokens made for each request behind its prompt, of inference (256)")
+                 "Tokens to generate for each request, of inference (256)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
   declare_sharing(app, arguments.sharing,

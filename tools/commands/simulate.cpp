@@ -14,7 +14,6 @@
 #include "simulator/analyses/jitter.hpp"
 #include "simulator/checks/check.hpp"
 #include "simulator/engines/compiled.hpp"
-#include "simulator/schedules/schedules.hpp"
 #include "simulator/simulate.hpp"
 #include "simulator/views/draw.hpp"
 #include "tools/commands.hpp"
@@ -305,12 +304,14 @@ int show_changes(Console& console, const SimulateArguments& arguments, const Loa
   return 0;
 }
 
-std::optional<ServingTable> served_by(const LoadedPlan& loaded, std::int64_t output) {
-  const Plan& plan = loaded.plan;
-  const bool serves = find_schedule(plan.schedule.name).generate == inference;
-  if (output > 0 && !serves)
-    fail_usage("--output-tokens is of inference, and the plan trains (", plan.schedule.name, ")");
-  return serving_for(plan, loaded.profile, loaded.cluster, output);
+/// --output-tokens is of plans for inference, within the model's positions.
+void require_output(const LoadedPlan& loaded, std::int64_t output) {
+  if (output == 0) return;
+  if (!serves(loaded.plan)) {
+    fail_usage("--output-tokens is of inference, and the plan trains (", loaded.plan.schedule.name,
+               ")");
+  }
+  require_positions(loaded.profile.model, output);
 }
 
 int show_plan(Console& console, const SimulateArguments& arguments) {
@@ -318,12 +319,12 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   LoadedPlan given = load_plan(arguments.plan);
   console.input(given.path, given.hash);
   set_memory(arguments.memory, given, console);
-  if (arguments.output_tokens > 0) require_positions(given.profile.model, arguments.output_tokens);
   for (const std::string& price : arguments.run.prices) set_price(given.cluster, price);
   if (sets.size() > 1) return show_changes(console, arguments, given, sets);
   const ChangedPlan changed = apply(arguments.changes, sets.front(), std::move(given));
   for (const std::string& note : changed.notes) console.note(note);
   const LoadedPlan& loaded = changed.loaded;
+  require_output(loaded, arguments.output_tokens);
   const Compiled compiled = compile_to_read(loaded.plan, loaded.profile, loaded.cluster);
   const Program& program = compiled.program;
   const Costs& costs = compiled.costs;
@@ -344,7 +345,8 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) + "\n");
   const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, rows, console.unicode()));
-  const auto served = served_by(loaded, arguments.output_tokens);
+  const auto served =
+      serving_for(loaded.plan, loaded.profile, loaded.cluster, arguments.output_tokens);
   if (served) console.print(serving_text(*served, console.unicode()));
   const auto utilisation =
       utilisation_of(loaded.plan, loaded.profile.model, loaded.cluster, prediction);
@@ -418,7 +420,7 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
   declare_training_run(app, arguments.run);
   declare_serving(app, arguments.serving);
   app.add_option("--output-tokens", arguments.output_tokens,
-                 "With a plan for inference: tokens made for each request behind its prompt (256)")
+                 "With a plan for inference: tokens to generate for each request (256)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
   declare_memory(app, arguments.memory, "With a plan");

@@ -45,7 +45,7 @@ struct TrainingRun {
 std::optional<TrainingRun> training_run(const std::string& tokens, const Plan& plan,
                                         const Cluster& cluster, Duration step);
 
-/// "15T tokens take 62.3 days: 1,430,512 steps, 191,400 GPU-hours, 478,500 at the price of them";
+/// "15T tokens take 62.3 days: 1,430,512 steps, 191,400 GPU-hours, which cost 478,500";
 /// empty without.
 std::string training_run_sentence(const std::optional<TrainingRun>& run, const Plan& plan,
                                   const Cluster& cluster);

@@ -9,7 +9,6 @@
 
 #include "planner/costs/device_limits.hpp"
 #include "planner/costs/stage_recompute.hpp"
-#include "simulator/schedules/schedules.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -234,7 +233,7 @@ std::string table_of_stages(const Plan& plan, const Model& model, const Predicti
   std::vector<std::string> headings{">stage",    "layers", "devices", ">forward",
                                     ">backward", ">send",  ">peak",   ">idle"};
   constexpr std::ptrdiff_t backward = 4;
-  const bool trains = find_schedule(plan.schedule.name).generate != inference;
+  const bool trains = !serves(plan);
   if (repeats) headings.insert(headings.end() - 1, "recompute");
   if (!trains) headings.erase(headings.begin() + backward);
   Table table(headings);

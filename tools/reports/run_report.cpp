@@ -8,7 +8,6 @@
 #include "executor/training/latency.hpp"
 #include "profiles/error.hpp"
 #include "simulator/analyses/jitter.hpp"
-#include "simulator/schedules/schedules.hpp"
 #include "tools/reports/results.hpp"
 #include "tools/table.hpp"
 
@@ -46,7 +45,7 @@ ordered_json run_json(const RunResult& run, const Prediction& prediction) {
 /// Of inference: how long requests took, and how many came out per second.
 void add_latencies(const Plan& plan, const RunResult& run, ordered_json& result,
                    std::string& text) {
-  if (find_schedule(plan.schedule.name).generate != inference) return;
+  if (!serves(plan)) return;
   const Summary times = stagecraft::summary(request_latencies(run.timeline));
   const double rate = static_cast<double>(plan.batch.microbatches) /
                       std::max(seconds(step_time(run.timeline)), 1e-9);

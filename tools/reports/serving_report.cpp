@@ -25,9 +25,9 @@ std::optional<ServingTable> serving_for(const Plan& plan, const Profile& profile
 
 std::string serving_text(const ServingTable& table, bool unicode) {
   std::string text =
-      fmt::format("serving prompts of {} tokens one at a time, with {} tokens made for each\n",
+      fmt::format("serving requests with prompts of {} tokens, each of which generates {}\n",
                   table.shape.prompt, table.shape.output);
-  Table rows({">requests at once", ">first token", ">each next", ">tokens/s", ">requests/s"});
+  Table rows({">requests at once", ">first token", ">each further", ">tokens/s", ">requests/s"});
   for (const ServingPoint& point : table.points) {
     rows.row({fmt::format("{}", point.requests), format_duration(point.first_token),
               format_duration(point.next_token), readable(point.tokens_per_second),

@@ -22,6 +22,11 @@ template <class T>
   return x * (gelu_linear<T> + gelu_cubic<T> * x * x);
 }
 
+template <class T>
+[[gnu::always_inline]] inline T slope_of_twice_u(T x) {
+  return gelu_linear<T> + T(3) * gelu_cubic<T> * x * x;
+}
+
 // Sigmoid, and 1 - sigmoid without cancellation.
 template <class T>
 struct Sigmoid {
@@ -44,6 +49,41 @@ template <class T, class Argument, class Use>
       const T value = T(1) / (T(1) + powers[i]);
       use(first + i, Sigmoid<T>{value, powers[i] * value});
     }
+  }
+}
+
+// y = gate sigmoid(argument(gate)) up, row by row; x = [gate | up].
+template <class T, class Argument>
+[[gnu::always_inline]] inline void gated(Matrix<const T> x, T* y, Argument argument) {
+  const std::int64_t width = x.columns / 2;
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const T* gate = x.row(row);
+    const T* up = gate + width;
+    T* out = y + row * width;
+    with_sigmoids<T>(
+        width, [&](std::int64_t i) { return argument(gate[i]); },
+        [&](std::int64_t i, Sigmoid<T> s) { out[i] = gate[i] * s.value * up[i]; });
+  }
+}
+
+// Its gradient; `slope` is the argument's.
+template <class T, class Argument, class Slope>
+[[gnu::always_inline]] inline void gated_input(const T* dy, Matrix<const T> x, T* dx,
+                                               Argument argument, Slope slope) {
+  const std::int64_t width = x.columns / 2;
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const T* gate = x.row(row);
+    const T* up = gate + width;
+    const T* gradient = dy + row * width;
+    T* dgate = dx + row * x.columns;
+    T* dup = dgate + width;
+    with_sigmoids<T>(
+        width, [&](std::int64_t i) { return argument(gate[i]); },
+        [&](std::int64_t i, Sigmoid<T> s) {
+          dgate[i] =
+              gradient[i] * up[i] * (s.value + gate[i] * slope(gate[i]) * (s.value * s.complement));
+          dup[i] = gradient[i] * gate[i] * s.value;
+        });
   }
 }
 
@@ -87,40 +127,20 @@ STAGECRAFT_VECTORISED void gelu_input(const T* dy, const T* x, T* dx, std::int64
   with_sigmoids<T>(
       count, [&](std::int64_t i) { return twice_u(x[i]); },
       [&](std::int64_t i, Sigmoid<T> s) {
-        const T slope = gelu_linear<T> + T(3) * gelu_cubic<T> * x[i] * x[i];
+        const T slope = slope_of_twice_u(x[i]);
         dx[i] = dy[i] * (s.value + x[i] * slope * (s.value * s.complement));
       });
 }
 
 template <class T>
 STAGECRAFT_VECTORISED void swiglu(Matrix<const T> x, T* y) {
-  const std::int64_t width = x.columns / 2;
-  for (std::int64_t row = 0; row < x.rows; ++row) {
-    const T* gate = x.row(row);
-    const T* up = gate + width;
-    T* out = y + row * width;
-    with_sigmoids<T>(
-        width, [&](std::int64_t i) { return gate[i]; },
-        [&](std::int64_t i, Sigmoid<T> s) { out[i] = gate[i] * s.value * up[i]; });
-  }
+  gated(x, y, [](T gate) { return gate; });
 }
 
 template <class T>
 STAGECRAFT_VECTORISED void swiglu_input(const T* dy, Matrix<const T> x, T* dx) {
-  const std::int64_t width = x.columns / 2;
-  for (std::int64_t row = 0; row < x.rows; ++row) {
-    const T* gate = x.row(row);
-    const T* up = gate + width;
-    const T* gradient = dy + row * width;
-    T* dgate = dx + row * x.columns;
-    T* dup = dgate + width;
-    with_sigmoids<T>(
-        width, [&](std::int64_t i) { return gate[i]; },
-        [&](std::int64_t i, Sigmoid<T> s) {
-          dgate[i] = gradient[i] * up[i] * (s.value + gate[i] * (s.value * s.complement));
-          dup[i] = gradient[i] * gate[i] * s.value;
-        });
-  }
+  gated_input(
+      dy, x, dx, [](T gate) { return gate; }, [](T) { return T(1); });
 }
 
 template <class T>
@@ -139,34 +159,14 @@ void exact_gelu_input(const T* dy, const T* x, T* dx, std::int64_t count) {
 
 template <class T>
 STAGECRAFT_VECTORISED void geglu(Matrix<const T> x, T* y) {
-  const std::int64_t width = x.columns / 2;
-  for (std::int64_t row = 0; row < x.rows; ++row) {
-    const T* gate = x.row(row);
-    const T* up = gate + width;
-    T* out = y + row * width;
-    with_sigmoids<T>(
-        width, [&](std::int64_t i) { return twice_u(gate[i]); },
-        [&](std::int64_t i, Sigmoid<T> s) { out[i] = gate[i] * s.value * up[i]; });
-  }
+  gated(x, y, [](T gate) { return twice_u(gate); });
 }
 
 template <class T>
 STAGECRAFT_VECTORISED void geglu_input(const T* dy, Matrix<const T> x, T* dx) {
-  const std::int64_t width = x.columns / 2;
-  for (std::int64_t row = 0; row < x.rows; ++row) {
-    const T* gate = x.row(row);
-    const T* up = gate + width;
-    const T* gradient = dy + row * width;
-    T* dgate = dx + row * x.columns;
-    T* dup = dgate + width;
-    with_sigmoids<T>(
-        width, [&](std::int64_t i) { return twice_u(gate[i]); },
-        [&](std::int64_t i, Sigmoid<T> s) {
-          const T slope = gelu_linear<T> + T(3) * gelu_cubic<T> * gate[i] * gate[i];
-          dgate[i] = gradient[i] * up[i] * (s.value + gate[i] * slope * (s.value * s.complement));
-          dup[i] = gradient[i] * gate[i] * s.value;
-        });
-  }
+  gated_input(
+      dy, x, dx, [](T gate) { return twice_u(gate); },
+      [](T gate) { return slope_of_twice_u(gate); });
 }
 
 template <class T>

@@ -52,7 +52,7 @@ class Edits {
   }
 
   void add_recompute() {
-    if (find_schedule(plan_.schedule.name).generate == inference) return;
+    if (serves(plan_)) return;
     const auto now = recompute_of_all(plan_, model_);
     for (const std::string_view what : {"none", "selective", "blocks", "full"}) {
       if (what == now || (!has_blocks() && (what == "selective" || what == "blocks"))) continue;
@@ -64,7 +64,7 @@ class Edits {
   void add_training() {
     const bool has_replicas = std::ranges::any_of(
         plan_.stages, [](const Stage& stage) { return stage.devices.size() > 1; });
-    if (find_schedule(plan_.schedule.name).generate == inference) return;
+    if (serves(plan_)) return;
     if (has_replicas || plan_.parallelism.context > 1) {
       for (const Sharding sharding :
            {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
@@ -188,7 +188,7 @@ class Edits {
   /// Replicas that hold parts of the parameters instead of stages: several degrees and the sharding
   /// at once, which no two of the other edits make.
   void add_without_pipeline() {
-    if (!has_blocks() || find_schedule(plan_.schedule.name).generate == inference) return;
+    if (!has_blocks() || serves(plan_)) return;
     const int devices = numbers_.pipeline * numbers_.data * numbers_.tensor * numbers_.context;
     const int node = cluster_.levels.empty() ? devices : cluster_.levels.back().count;
     for (const Sharding sharding : {Sharding::zero2, Sharding::zero3}) {

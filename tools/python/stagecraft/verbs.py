@@ -91,7 +91,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     time_limit: Time limit of the search; the best plan so far is the result
     gap: Stop when the plan is proved within this percentage of the optimum (1% on more than 16 devices, or 4 with …
     top: Number of plans to show (1)
-    output_tokens: Tokens made for each request behind its prompt, of inference (256)
+    output_tokens: Tokens to generate for each request, of inference (256)
     sharing: Optimise the step with shared links: fair divides a link among the messages on it, fifo sends them one
         after …
     devices_per_link: With --sharing: devices that share one link out of their node (all of the node)
@@ -285,7 +285,7 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     price: Price of a device kind per hour: a100=2.5/h
     prompt: With inference: tokens per prompt (1)
     cache_per_token: With inference: size of a token's keys and values, for one microbatch on a device (0B)
-    output_tokens: With a plan for inference: tokens made for each request behind its prompt (256)
+    output_tokens: With a plan for inference: tokens to generate for each request (256)
     memory: With a plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is
         unlimited, the …
     mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%)
