@@ -212,11 +212,10 @@ void replace_memory_of_feed_forward(LayerWork& work, const Transformer& transfor
                    element;
 }
 
-/// Blocks that the executor computes on CPUs only; in 16 bits they are another framework's.
-bool is_elsewhere(const Transformer& transformer, const TrainedForm& form, Precision precision) {
+/// What the executor computes on CPUs only is in 16 bits another framework's.
+bool is_elsewhere(const Transformer& transformer, const Layer& layer, Precision precision) {
   const bool on_cpus = precision == Precision::float32 || precision == Precision::float64;
-  const bool around = form.norms_before && form.norms_behind;
-  return !on_cpus && (form.experts || around || transformer.arithmetic != Arithmetic{});
+  return !on_cpus && !only_on_cpus(transformer, layer).empty();
 }
 
 /// Of layers that the executor computes, all to the byte.
@@ -224,7 +223,7 @@ void set_memory_of_trained(LayerWork& work, const Transformer& transformer, cons
                            const CostSetting& setting) {
   const auto form = trained_form(transformer, layer);
   if (is_block(layer) ? !form.has_value() : !has_plain_steps(transformer, layer)) return;
-  if (form && is_elsewhere(transformer, *form, setting.precision)) return;
+  if (is_elsewhere(transformer, layer, setting.precision)) return;
   const Share share = share_of(transformer, setting.tensor_parallel);
   const Bytes element = element_bytes(setting.precision);
   const Tokens tokens = tokens_of(setting);
