@@ -34,8 +34,13 @@ constexpr std::array measured_rates{
     // SimuMax's runs on B200, NeMo's on GB200.
     DeviceRates{"b200", 0.465, 0.35, 0.53},
     DeviceRates{"gb200", 0.49, 0.35, 0.53},
-    DeviceRates{"b300", 0.465, 0.35, 0.53},
-    DeviceRates{"gb300", 0.49, 0.35, 0.53},
+    // Of Blackwell Ultra no run is fitted. Power limits products: 1.17 of a B200's on a GB200
+    // of 1.2
+    // times its power, so 1.14 of a GB200's with 1400 W for 1200 (NVIDIA's rack planning); a B300
+    // has
+    // a B200's 1000 W. cuDNN's attention takes 0.91 of a GB200's time (the figures below).
+    DeviceRates{"b300", 0.465, 0.385, 0.53},
+    DeviceRates{"gb300", 0.56, 0.385, 0.53},
 };
 
 /// The rates of A100 over its efficiency, for kinds of which nobody published a run.
