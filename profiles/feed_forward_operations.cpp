@@ -70,17 +70,11 @@ RoutedRows routed_rows(const DeviceShare& share, double active) {
 
 namespace {
 
-/// Bytes of the rows that a device sends, in training's precision and in that of products. What
-/// products in fp8 read is sent in 8 bits, what is summed up is not (DeepSeek-V3, section 3.3.3).
-struct SentBytes {
-  double wide = 0;
-  double narrow = 0;
-};
-
-SentBytes sent_bytes(const DeviceShare& share, double active, double width) {
-  const double elements = routed_rows(share, active).sent * width;
-  const double wide = elements * share.element;
-  return {wide, is_float8(share.setting.precision) ? elements : wide};
+/// Bytes of the rows that a device sends, in training's precision, products in 8 bits or not:
+/// Megatron-LM's dispatchers send what the norm has written (token_dispatcher.py), where
+/// DeepSeek-V3's own framework had cast it before (section 3.3.3).
+double sent_bytes(const DeviceShare& share, double active, double width) {
+  return routed_rows(share, active).sent * width * share.element;
 }
 
 /// Its kernels are counted with those of the exchange.
@@ -97,27 +91,41 @@ double copies_sent(const WorkSetting& setting, double active) {
   return setting.forwards_in_nodes ? active : 1;
 }
 
+/// Whether what came from each peer by expert is put together by expert, and apart again
+/// (`sort_chunks_by_idxs`): not where a kernel of the exchange has received tokens, each once, that
+/// are copied to their experts afterwards (DeepEP, HybridEP).
+bool sorts_by_experts(const DeviceShare& share) {
+  const WorkSetting& setting = share.setting;
+  return !setting.forwards_in_nodes && setting.expert_parallel > 1 &&
+         setting.expert_parallel < experts_of(share);
+}
+
 }  // namespace
 
 void add_dispatch(LayerBuilder& layer, double active, double width) {
   const DeviceShare& share = layer.share();
   const WorkSetting& setting = share.setting;
-  const SentBytes sent = sent_bytes(share, active, width);
+  const double sent = sent_bytes(share, active, width);
   const double moved = routed_rows(share, active).computed * width * share.element;
+  layer.routed(true);
   const std::size_t first = layer.operations();
   layer.traffic("permute", 2 * moved, 2 * moved);
   // Seven that count tokens by expert and peer, with an exchange, and five copies of counts to the
   // host; six that find where tokens go and move them with their probabilities; these exchanged and
   // gathered as tokens are, and both put together by expert (MoEAlltoAllTokenDispatcher, `permute`
   // and `sort_chunks_by_idxs` of megatron/core/transformer/moe).
-  layer.kernels_since(first, 22, 8);
+  // The other dispatchers choose the best again and cast their weights; three count, tell peers and
+  // send; three find where copies go, and make them (`_DeepepManager`). In backward: told, summed.
+  if (setting.forwards_in_nodes) {
+    layer.kernels_since(first, 9, 3);
+  } else {
+    layer.kernels_since(first, 22, 8);
+  }
   if (setting.expert_parallel > 1) {
     layer.message("dispatch", OperationKind::all_to_all, OperationKind::all_to_all,
-                  PeerGroup::expert, sent.narrow, sent.wide, copies_sent(setting, active));
+                  PeerGroup::expert, sent, sent, copies_sent(setting, active));
   }
-  // What came from each peer by expert is put together by expert (`sort_chunks_by_idxs`).
-  const bool sorts = setting.expert_parallel > 1 && setting.expert_parallel < experts_of(share);
-  if (sorts) add_sort(layer, "sort by experts", 2 * moved);
+  if (sorts_by_experts(share)) add_sort(layer, "sort by experts", 2 * moved);
   if (share.expert_tensor > 1) {
     layer.message("gather of expert inputs", OperationKind::all_gather,
                   OperationKind::reduce_scatter, PeerGroup::expert_tensor, moved);
@@ -128,21 +136,21 @@ void add_dispatch(LayerBuilder& layer, double active, double width) {
 void add_combine(LayerBuilder& layer, double active, double width) {
   const DeviceShare& share = layer.share();
   const WorkSetting& setting = share.setting;
-  const SentBytes sent = sent_bytes(share, active, width);
+  const double sent = sent_bytes(share, active, width);
   const double moved = routed_rows(share, active).computed * width * share.element;
   if (share.expert_tensor > 1) {
     layer.message("sum of expert outputs", OperationKind::reduce_scatter, OperationKind::all_gather,
                   PeerGroup::expert_tensor, moved);
   }
-  const bool sorts = setting.expert_parallel > 1 && setting.expert_parallel < experts_of(share);
-  if (sorts) add_sort(layer, "sort by peers", 2 * moved);
+  if (sorts_by_experts(share)) add_sort(layer, "sort by peers", 2 * moved);
   if (setting.expert_parallel > 1) {
     layer.message("combine", OperationKind::all_to_all, OperationKind::all_to_all,
-                  PeerGroup::expert, sent.wide, sent.narrow, copies_sent(setting, active));
+                  PeerGroup::expert, sent, sent, copies_sent(setting, active));
   }
   const std::size_t first = layer.operations();
   layer.traffic("unpermute", 2 * moved, 3 * moved);
-  layer.kernels_since(first, 5, 3);
+  layer.kernels_since(first, setting.forwards_in_nodes ? 3 : 5, 3);
+  layer.routed(false);
 }
 
 void add_choice(LayerBuilder& layer, double count) {

@@ -122,6 +122,16 @@ double host_seconds(const Operation& operation, const KernelConstants& constants
          (operation.launches + constants.module_launches * operation.modules);
 }
 
+/// Whether the host sends the operation by itself, not as a part of a CUDA graph.
+bool sends_alone(const Operation& operation, CudaGraphs graphs) {
+  switch (graphs) {
+    case CudaGraphs::none: return true;
+    case CudaGraphs::layers: return operation.routed;
+    case CudaGraphs::step: return false;
+  }
+  return true;
+}
+
 /// Sums of kernels, of messages, and of the host's work for both.
 struct PassSum {
   double kernels = 0;
@@ -197,22 +207,32 @@ double collective_seconds(OperationKind kind, double bytes, const DeviceGroup& g
   return constants.message_seconds + best;
 }
 
-/// The place as equal copies find it that cross to a node once: of `copies` that go anywhere,
-/// copies / nodes go to a node on average, and 1 - (1 - 1 / nodes)^copies of them are the first.
-GroupPlace with_forwarding(GroupPlace place, double copies) {
+/// Of `copies` that go to any of so many places, how many are the first to come to theirs, as a
+/// part: copies / places come to a place on average, and 1 - (1 - 1 / places)^copies of first ones.
+double first_copies(double places, double copies) {
+  return (1 - std::pow(1 - 1 / places, copies)) / (copies / places);
+}
+
+/// An exchange in which a peer receives each token once, whichever of its experts are there, and a
+/// node, too: seconds of equal copies of `operation.copies` each.
+double exchange_seconds(const Operation& operation, GroupPlace place,
+                        const KernelConstants& constants) {
+  const double to_peers = first_copies(place.members, operation.copies);
   const double nodes = std::ceil(static_cast<double>(place.members) / place.in_node);
-  if (copies <= 1 || nodes <= 1 || place.between.collective.is_unlimited()) return place;
-  const double crossing = (1 - std::pow(1 - 1 / nodes, copies)) / (copies / nodes);
-  Bandwidth& rate = place.between.collective;
-  rate.bytes_per_second =
-      static_cast<std::int64_t>(static_cast<double>(rate.bytes_per_second) / crossing);
-  return place;
+  if (nodes > 1 && !place.between.collective.is_unlimited()) {
+    Bandwidth& rate = place.between.collective;
+    rate.bytes_per_second =
+        static_cast<std::int64_t>(static_cast<double>(rate.bytes_per_second) * to_peers /
+                                  first_copies(nodes, operation.copies));
+  }
+  return collective_seconds(operation.kind, operation.bytes * to_peers, place, constants);
 }
 
 double operation_seconds(const Operation& operation, const KernelSetting& setting) {
   const KernelConstants& constants = setting.constants;
   if (is_message(operation.kind)) {
-    const GroupPlace place = with_forwarding(place_of(operation.group, setting), operation.copies);
+    const GroupPlace place = place_of(operation.group, setting);
+    if (operation.copies > 1) return exchange_seconds(operation, place, constants);
     return collective_seconds(operation.kind, operation.bytes, place, constants);
   }
   double seconds = operation.bytes / (setting.memory_bandwidth * constants.memory_rate);
@@ -242,6 +262,7 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
     if (core) sum.attention += seconds;
     const bool ring = operation.kind == OperationKind::ring_exchange;
     (ring ? sum.ring : message ? sum.messages : sum.kernels) += seconds;
+    if (!sends_alone(operation, setting.graphs)) return;
     sum.host += host_seconds(operation, setting.constants);
     // Members wait for the last of them to come, the longer the more they are.
     if (message) {

@@ -23,6 +23,11 @@ struct GroupPlace {
   int rails = 8;  ///< ports of a node
 };
 
+/// Kernels that the host launches together, as a graph (CUDA C++ Programming Guide, section 4.2):
+/// those of a layer, but what the choice of experts sizes (Megatron-LM's scope "attn moe_router
+/// moe_preprocess"), or of a whole step. What is a part of a graph takes no time of the host's.
+enum class CudaGraphs { none, layers, step };
+
 /// What attention in 8 bits reaches of `attention_rate`, its casts apart.
 struct Float8Attention {
   double forward = 1;
@@ -62,6 +67,7 @@ struct KernelSetting {
   GroupPlace tensor, context, expert, expert_tensor;
   bool overlapped_messages = false;   ///< tensor-parallel messages run beside the products
   bool overlapped_exchanges = false;  ///< tokens go to experts beside another microbatch's work
+  CudaGraphs graphs = CudaGraphs::none;
 };
 
 /// The device computing in this precision, with its own constants or, scaled to its efficiency, the

@@ -38,7 +38,12 @@ class LayerBuilder {
                bool core_attention = false);
   /// Two products of activations, as in attention that writes its scores.
   void activation_product(std::string_view name, double batch, double m, double n, double k);
-  void add(const Operation& operation) { layer_.operations.push_back(operation); }
+  void add(const Operation& operation) {
+    layer_.operations.push_back(operation);
+    layer_.operations.back().routed = routed_;
+  }
+  /// What is added from here on is, or is no more, of as many tokens as came.
+  void routed(bool are) { routed_ = are; }
   /// A message in forward, and what answers it in backward (an all-gather a reduce-scatter).
   void message(std::string_view name, OperationKind forward, OperationKind backward,
                PeerGroup group, double bytes);
@@ -73,6 +78,7 @@ class LayerBuilder {
 
   const DeviceShare& share_;
   LayerOperations layer_;
+  bool routed_ = false;
 };
 
 /// Scores, softmax and weighted sum of the heads on one device.

@@ -23,8 +23,8 @@ struct WorkSetting {
   int expert_parallel = 1;         ///< divides the experts
   int expert_tensor_parallel = 0;  ///< divides each expert's width; 0: as `tensor_parallel`
   double expert_load = 1;          ///< rows of the busiest device's experts, over the mean
-  /// A token crosses to each other node once, whichever of its experts are there, and is handed on
-  /// inside (DeepSeek-V3, section 3.2.2; DeepEP).
+  /// A peer receives each token once, whichever of its experts are there, over its node, where it
+  /// is handed on (DeepSeek-V3, section 3.2.2; DeepEP, HybridEP).
   bool forwards_in_nodes = false;
   Precision precision = Precision::bfloat16;
   Framework framework = Framework::megatron;
@@ -61,11 +61,12 @@ struct Operation {
   double flops = 0;  ///< two for each multiply-add
   double bytes = 0;  ///< read and written, or sent
   PeerGroup group = PeerGroup::tensor;
-  double copies = 1;            ///< of what is sent, equal ones that cross to a node only once
+  double copies = 1;            ///< of what is sent, equal ones of which one goes to each peer
   bool core_attention = false;  ///< what selective recomputation does again
   bool narrow = false;          ///< what fp8 training computes in 8 bits: products, attention
   bool flash2 = false;          ///< attention by FlashAttention 2, not the device's best kernel
   bool rebuilds = false;        ///< makes what `Kept::rebuilt` names again
+  bool routed = false;          ///< between a router's exchanges: of as many tokens as came
   double launches = 1;          ///< kernels that the host sends for it
   /// Of the framework, each of which the host looks after besides: 0 for what is a part of the one
   /// before it, as weights' gradients and the steps of attention are.

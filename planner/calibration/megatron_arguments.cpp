@@ -247,6 +247,7 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   recipe.work.grouped_experts = arguments.flag("moe-grouped-gemm");
   recipe.work.forwards_in_nodes = arguments.word("moe-token-dispatcher-type") == "flex";
   recipe.overlapped_exchanges = arguments.flag("overlap-moe-expert-parallel-comm");
+  recipe.graphs = graphs_of(arguments);
   recipe.work.expert_tensor_parallel = arguments.small("expert-tensor-parallel-size", 0);
   return recipe;
 }
@@ -257,16 +258,18 @@ Bytes gradient_bytes_of(const MegatronArguments& arguments, Precision precision)
   return narrow && precision != Precision::float32 ? 2 : 4;
 }
 
-std::vector<std::string> assumptions_of_graphs(const MegatronArguments& arguments) {
+CudaGraphs graphs_of(const MegatronArguments& arguments) {
+  // MLPerf's variables say 1 and 0.
   const auto is_on = [&](std::string_view name) {
-    const std::string word = arguments.word(name);
-    return word == "True" || word == "true" || word == "1";
+    return arguments.flag(name) && arguments.word(name) != "0";
   };
   const std::string way = arguments.word("cuda-graph-impl");
+  const std::string scope = arguments.word("cuda-graph-scope");
   if (!is_on("enable-cuda-graph") && !is_on("external-cuda-graph") &&
       (way.empty() || way == "none"))
-    return {};
-  return {"CUDA graphs: the host's part is that of kernels launched one by one"};
+    return CudaGraphs::none;
+  const bool whole = (way + scope).find("full_iteration") != std::string::npos;
+  return whole ? CudaGraphs::step : CudaGraphs::layers;
 }
 
 bool spread(Recipe& recipe, int world, int batch) {

@@ -47,10 +47,10 @@ Recipe recipe_of(const MegatronArguments& arguments);
 /// all arguments says, in which it is never missing.
 Bytes gradient_bytes_of(const MegatronArguments& arguments, Precision precision);
 
-/// What is assumed of a run whose kernels the host launches as CUDA graphs, of layers or of a whole
-/// step: its time is as without; nothing of others. With no part of the host in them, those that
-/// waited for it in the prediction would have come out too quick (README.md, "left out").
-std::vector<std::string> assumptions_of_graphs(const MegatronArguments& arguments);
+/// What the host launches as CUDA graphs: layers (--external-cuda-graph, --enable-cuda-graph,
+/// --cuda-graph-impl local or transformer_engine), or a step (full_iteration, which is a scope of
+/// older releases).
+CudaGraphs graphs_of(const MegatronArguments& arguments);
 
 /// Of `--moe-layer-freq`: how many blocks come before those with experts, in "1" and nothing none,
 /// in "([0]*3+[1]*58)" and "[0, 0, 0, 1, 1]" three; nothing where both kinds take turns.

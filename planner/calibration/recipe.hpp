@@ -51,6 +51,7 @@ struct Recipe {
   bool overlapped_messages = false;  ///< of tensor-parallel peers, with the products
   /// Between experts, with another microbatch's work (--overlap-moe-expert-parallel-comm).
   bool overlapped_exchanges = false;
+  CudaGraphs graphs = CudaGraphs::none;
   /// Between stages, with other chunks' work; while the pipeline fills there is none.
   bool overlapped_transfers = false;
   /// What each replica collects of its blocks' weights is in 8 bits (--fp8-param-gather); embedding
@@ -59,6 +60,8 @@ struct Recipe {
   bool scatter_gather = false;  ///< tensor-parallel peers each send a part to the next stage
   int first_stage_blocks = 0;   ///< 0: even
   int last_stage_blocks = 0;
+  /// Blocks of each stage where a layout has them, whatever the two above say; empty: no layout.
+  std::vector<int> layout;
   /// Weight gradients are summed by the product itself, and an empty one of each shape stands for
   /// what the framework expects (Transformer Engine).
   bool weight_stubs = false;
@@ -82,6 +85,10 @@ std::vector<int> stage_blocks(const Recipe& recipe);
 /// blocks over 16 x 8 stages; --account-for-embedding-in-pipeline-split and
 /// --account-for-loss-in-pipeline-split of Megatron-LM), they do. Whether that was so.
 bool count_ends_as_blocks(Recipe& recipe);
+/// Where blocks cannot be shared out evenly (61 over 4 x 4 stages), a run has a layout, and who
+/// writes one makes the slowest stage as quick as can be: so does `recipe.layout` afterwards. Says
+/// whether that was so; not where blocks are even, or stages are told.
+bool balance_stages(Recipe& recipe, const KernelConstants& constants);
 
 /// A step in seconds, by what it is spent on; `messages` and `shards` are parts of `work`, the
 /// others sum to `step`.

@@ -157,6 +157,17 @@ void read_dispatcher_cell(RunDraft& draft, const Cell& cell) {
   cell.fail(concat("expected alltoall, deepep or hybridep, found \"", cell.text, "\""));
 }
 
+void read_graphs_cell(RunDraft& draft, const Cell& cell) {
+  for (const auto& [name, graphs] :
+       {std::pair{"none", CudaGraphs::none}, std::pair{"layers", CudaGraphs::layers},
+        std::pair{"step", CudaGraphs::step}}) {
+    if (cell.text != name) continue;
+    draft.run.recipe.graphs = graphs;
+    return;
+  }
+  cell.fail(concat("expected none, layers or step, found \"", cell.text, "\""));
+}
+
 void read_load_cell(RunDraft& draft, const Cell& cell) {
   const std::optional<double> load = number_after(cell.text, "");
   if (!load || *load < 1 || *load > 1000) {
@@ -240,6 +251,7 @@ constexpr std::array columns{
     RunColumn{"overlapped_exchanges",
               {"overlap_exchanges", "overlap_moe_expert_parallel_comm"},
               [](RunDraft& d, const Cell& c) { d.run.recipe.overlapped_exchanges = flag_in(c); }},
+    RunColumn{"cuda_graphs", {"cuda_graph"}, read_graphs_cell},
     RunColumn{"float8_gathers",
               {"fp8_param_gather"},
               [](RunDraft& d, const Cell& c) { d.run.recipe.float8_gathers = flag_in(c); }},

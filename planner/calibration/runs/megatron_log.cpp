@@ -187,8 +187,6 @@ std::vector<MeasuredRun> read_megatron_log(std::string_view content, const std::
   const int node = run.recipe.devices_per_node;
   run.assumptions = {concat("nodes of ", node == 8 ? "eight" : std::to_string(node),
                             " devices; Adam with master weights")};
-  for (std::string& each : assumptions_of_graphs(log.arguments))
-    run.assumptions.push_back(std::move(each));
   return {run};
 }
 

@@ -389,8 +389,6 @@ std::vector<MeasuredRun> read_mlperf_log(std::string_view content, const std::st
   run.assumptions = {
       "what no variable says of MLPerf runs is as in NVIDIA's submissions; steps of means over "
       "several are one each"};
-  for (std::string& each : assumptions_of_graphs(log.arguments))
-    run.assumptions.push_back(std::move(each));
   return {run};
 }
 

@@ -78,6 +78,10 @@ void assume(RunDraft& draft) {
   if (count_ends_as_blocks(recipe)) {
     run.assumptions.emplace_back(
         "where stages are even only so, embedding and head count as a block each");
+  } else if (balance_stages(recipe, usual_constants(recipe.device))) {
+    run.assumptions.emplace_back(
+        "where blocks cannot be even over stages, a layout makes the slowest stage as quick as can "
+        "be");
   }
 }
 

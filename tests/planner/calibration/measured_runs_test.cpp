@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 #include "planner/calibration/ledger.hpp"
 #include "planner/calibration/megatron_arguments.hpp"
@@ -185,6 +186,8 @@ TEST_CASE("columns say the network, the framework, the dispatcher and what overl
        {Case{"4x8xh100@50Gb/s", "", "", 1}, Case{"4x8xh100@800Gb/s", "", "", -1},
         Case{"4x8xh100", ",dispatcher", ",deepep", -1},
         Case{"4x8xh100", ",dispatcher", ",alltoall", 0},
+        Case{"4x8xh100", ",cuda_graphs", ",none", 0},
+        Case{"4x8xh100", ",cuda_graphs", ",layers", -1},
         Case{"4x8xh100", ",expert_load", ",1.5",
              1},  // Whole experts: twice the weights to sum and to update.
         Case{"4x8xh100", ",etp", ",1", 1},
@@ -206,6 +209,41 @@ TEST_CASE("columns say the network, the framework, the dispatcher and what overl
                step_of({"4x8xh100", ",dispatcher", ",pigeons", 0});
              }),
              ContainsSubstring("expected alltoall, deepep or hybridep, found \"pigeons\""));
+  CHECK_THAT(message_of([&] {
+               step_of({"4x8xh100", ",cuda_graphs", ",some", 0});
+             }),
+             ContainsSubstring("expected none, layers or step, found \"some\""));
+}
+
+TEST_CASE("stages that blocks cannot fill evenly have the layout that is quickest") {
+  const auto run_of = [](const std::string& columns, const std::string& cells) {
+    return runs_of("model,cluster,pp,vpp,ep,microbatch,batch,time" + columns +
+                   "\ndeepseek-v3,32x8xh100,4,4,8,1,1024,9s" + cells + "\n")[0];
+  };
+  // 61 blocks over 4 x 4 stages; the last of them have the prediction and the logits beside.
+  const MeasuredRun run = run_of("", "");
+  CHECK(std::ranges::any_of(run.assumptions, [](const std::string& text) {
+    return text.find("a layout makes the slowest stage as quick as can be") != std::string::npos;
+  }));
+  const std::vector<int> blocks = stage_blocks(run.recipe);
+  REQUIRE(blocks.size() == 4);
+  CHECK(std::accumulate(blocks.begin(), blocks.end(), 0) == 61);
+  CHECK(blocks.back() < *std::ranges::max_element(blocks));
+  const KernelConstants constants = usual_constants("h100");
+  const double step = step_seconds(run.recipe, constants).step;
+  CHECK(step < step_seconds(run_of(",last_stage_blocks", ",15").recipe, constants).step);
+  // No block moved to a neighbour makes it quicker.
+  for (std::size_t from = 0; from < blocks.size(); ++from) {
+    for (const std::size_t to : {from - 1, from + 1}) {
+      if (to >= blocks.size()) continue;
+      Recipe moved = run.recipe;
+      --moved.layout[from];
+      ++moved.layout[to];
+      CHECK(step_seconds(moved, constants).work >= step_seconds(run.recipe, constants).work);
+    }
+  }
+  CHECK(run_of(",blocks", ",64").recipe.layout.empty());
+  CHECK(run_of(",last_stage_blocks", ",13").recipe.layout.empty());
 }
 
 TEST_CASE("logs in fp16 ran on V100, and hosts of a rack are one node") {
@@ -275,7 +313,7 @@ TEST_CASE("a log of Megatron's FSDP is sharded as its strategy says") {
   }
 }
 
-TEST_CASE("a log says its attention and gathers, and that graphs are taken as none") {
+TEST_CASE("a log says its attention, its gathers and its graphs") {
   const auto run_with = [](const std::string& name, const std::string& value) {
     std::string log = megatron_log("hybrid");
     log.insert(log.find("[default0]:  num_layers"), dumped(name, value));
@@ -289,15 +327,15 @@ TEST_CASE("a log says its attention and gathers, and that graphs are taken as no
   CHECK(recipe_with("fp8_dot_product_attention", "False").work.precision == Precision::float8);
   CHECK(recipe_with("fp8_param_gather", "True").float8_gathers);
   CHECK(!recipe_with("fp8_param_gather", "False").float8_gathers);
-  const auto says_graphs = [&](const std::string& name, const std::string& value) {
-    const std::vector<std::string> assumptions = run_with(name, value).assumptions;
-    return assumptions.size() == 2 && assumptions.back().starts_with("CUDA graphs: ");
-  };
-  CHECK(says_graphs("cuda_graph_impl", "full_iteration"));
-  CHECK(says_graphs("external_cuda_graph", "True"));
-  CHECK(says_graphs("enable_cuda_graph", "1"));
-  CHECK(!says_graphs("enable_cuda_graph", "0"));
-  CHECK(!says_graphs("cuda_graph_impl", "none"));
+  using enum CudaGraphs;
+  CHECK(recipe_with("cuda_graph_impl", "full_iteration").graphs == step);
+  CHECK(recipe_with("cuda_graph_impl", "transformer_engine").graphs == layers);
+  CHECK(recipe_with("external_cuda_graph", "True").graphs == layers);
+  CHECK(recipe_with("enable_cuda_graph", "1").graphs == layers);
+  CHECK(recipe_with("enable_cuda_graph", "0").graphs == none);
+  CHECK(recipe_with("cuda_graph_impl", "none").graphs == none);
+  // A scope alone starts none.
+  CHECK(recipe_with("cuda_graph_scope", "full_iteration").graphs == none);
 }
 
 TEST_CASE("a run in FP8 is quicker where it is computed in, and sends as much") {
@@ -429,11 +467,8 @@ TEST_CASE("MLPerf's configurations say their attention, sums and gathers") {
   CHECK(recipe_with(attention + "export NVTE_DPA_FP8_RECIPE=\"F16\"\n").work.precision ==
         Precision::float8);
   CHECK(recipe_with(attention + "export FP8=False\n").work.precision == Precision::bfloat16);
-  const auto assumed = [&](const std::string& more) {
-    return runs_of(mlperf_log(mlperf_variables + more, step)).front().assumptions.size();
-  };
-  CHECK(assumed("export MCORE_CUDA_GRAPH=1\n") == assumed("") + 1);
-  CHECK(assumed("export LAYER_CUDA_GRAPH=False\n") == assumed(""));
+  CHECK(recipe_with("export MCORE_CUDA_GRAPH=1\n").graphs == CudaGraphs::layers);
+  CHECK(recipe_with("export LAYER_CUDA_GRAPH=False\n").graphs == CudaGraphs::none);
 }
 
 TEST_CASE("MLPerf's logs say what they lack, and what cannot be predicted") {

@@ -235,19 +235,66 @@ TEST_CASE("a stage that predicts tokens after the next looks them up itself") {
         Approx(before + table + module));
 }
 
-TEST_CASE("tokens that cross to a node once make room on the way between nodes alone") {
+TEST_CASE("a peer that receives a token once receives less, and a node again less") {
   Recipe recipe = llama("mixtral-8x7b");
   recipe.work.tensor_parallel = 1;
   recipe.pipeline = 1;
   recipe.data = 16;
   recipe.work.expert_parallel = 8;
+  KernelConstants rates = constants;
+  rates.message_seconds = rates.peer_seconds = 0;
   const auto messages = [&](int node, bool forwards) {
     recipe.devices_per_node = node;
     recipe.work.forwards_in_nodes = forwards;
-    return step_seconds(recipe, constants).messages;
+    return step_seconds(recipe, rates).messages;
   };
-  CHECK(messages(8, true) == messages(8, false));
-  CHECK(messages(4, true) < messages(4, false));
+  // Two copies of a token to any of eight peers: 1 - 1/16 of them are the first to come.
+  CHECK(messages(8, true) == Approx(messages(8, false) * 15 / 16));
+  // To two nodes: 1 - 1/4 of them.
+  CHECK(messages(4, true) == Approx(messages(4, false) * 3 / 4).epsilon(0.02));
+}
+
+TEST_CASE("dispatchers that receive a token once sort nothing, and launch fewer kernels") {
+  const auto operations = [](bool forwards, int experts_over) {
+    Recipe recipe = llama("deepseek-v2-lite");
+    recipe.work.expert_parallel = experts_over;
+    recipe.work.forwards_in_nodes = forwards;
+    return layer_operations(recipe.transformer, LayerKind::expert_transformer, recipe.work)
+        .operations;
+  };
+  const auto sorts = [&](bool forwards, int experts_over) {
+    return std::ranges::count_if(operations(forwards, experts_over), [](const Operation& each) {
+      return each.name.starts_with("sort by");
+    });
+  };
+  CHECK(sorts(false, 8) == 4);
+  CHECK(sorts(false, 1) == 0);
+  CHECK(sorts(true, 8) == 0);
+  const auto launches = [&](bool forwards) {
+    double sum = 0;
+    for (const Operation& each : operations(forwards, 8)) sum += each.launches;
+    return sum;
+  };
+  CHECK(launches(false) - launches(true) == 22 - 9 + 8 - 3 + 5 - 3);
+}
+
+TEST_CASE("what is a part of a CUDA graph takes no time of the host's") {
+  Recipe recipe = llama("deepseek-v2-lite");
+  recipe.work.expert_parallel = 8;
+  const auto work_at = [](Recipe of, CudaGraphs graphs, double host) {
+    KernelConstants rates = constants;
+    rates.host_seconds = host;
+    of.graphs = graphs;
+    return step_seconds(of, rates).work;
+  };
+  const double slow = 1e-3;  // the host's part is all
+  CHECK(work_at(recipe, CudaGraphs::step, slow) == Approx(work_at(recipe, CudaGraphs::step, 0)));
+  const double layers = work_at(recipe, CudaGraphs::layers, slow);
+  CHECK(layers > work_at(recipe, CudaGraphs::step, slow));
+  CHECK(layers < work_at(recipe, CudaGraphs::none, slow) / 2);
+  // Without experts nothing of a layer is left out.
+  CHECK(work_at(llama(), CudaGraphs::layers, slow) ==
+        Approx(work_at(llama(), CudaGraphs::layers, 0)));
 }
 
 TEST_CASE("each constant changes a step in the right direction") {
