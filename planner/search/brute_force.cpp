@@ -20,6 +20,7 @@
 #include "planner/space/space.hpp"
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
+#include "profiles/text.hpp"
 
 namespace stagecraft {
 
@@ -30,37 +31,80 @@ constexpr double most_plans = 1e6;
 /// Plans between two looks at the progress line.
 constexpr std::int64_t plans_per_update = 64;
 
+/// Of replicas of stages, counting takes about a microsecond each for a short schedule: a second.
+constexpr double most_counting = 1e6;
+
+/// How long somebody looks for plans.
+class Patience {
+ public:
+  explicit Patience(std::stop_token stop, double most = std::numeric_limits<double>::infinity())
+      : stop_(std::move(stop)), left_(most) {}
+
+  void spend(double work) { left_ -= work; }
+  bool is_exhausted() const { return left_ < 0; }
+  bool is_over() const { return is_exhausted() || stop_.stop_requested(); }
+
+ private:
+  std::stop_token stop_;
+  double left_;
+};
+
 /// Replicas of a chain's stages, in every way that the setting allows; `visit` says whether to go
 /// on.
 template <class Visit>
 class Replicas {
  public:
-  Replicas(const Space& space, const Setting& setting, Visit visit)
-      : space_(space), setting_(setting), visit_(std::move(visit)) {}
+  Replicas(const Space& space, const Setting& setting, Patience& patience, Visit visit)
+      : space_(space), setting_(setting), patience_(patience), visit_(std::move(visit)) {}
 
-  void all() {
-    for (int p = 1; p <= space_.most_pipeline_devices(setting_); ++p) choose(p, 0);
+  /// Returns whether that were all of them.
+  bool all() {
+    for (int p = 1; goes_on_ && p <= space_.most_pipeline_devices(setting_); ++p) {
+      if (space_.allows_stages(p * setting_.schedule.virtual_stages)) choose(p, 0);
+    }
+    return goes_on_;
   }
 
  private:
   void choose(int pipeline_devices, int used) {
-    if (static_cast<int>(replicas_.size()) == pipeline_devices) {
-      const int stages = pipeline_devices * setting_.schedule.virtual_stages;
-      if (!space_.may_end_at(setting_, used) || !space_.allows_stages(stages)) return;
-      if (!space_.wants(setting_, replicas_) || !space_.schedule(setting_, replicas_)) return;
-      goes_on_ = visit_(replicas_, stages);
-      return;
-    }
-    for (int count = 1; goes_on_ && count <= space_.most_replicas(setting_); ++count) {
-      if (used + count > space_.devices(setting_)) break;
+    const int left = pipeline_devices - static_cast<int>(replicas_.size());
+    if (left == 0) return look_at(used);
+    const Range counts = counts_of_next(left, space_.devices(setting_) - used);
+    for (int count = counts.first; goes_on_ && count <= counts.last; ++count) {
       replicas_.push_back(count);
       choose(pipeline_devices, used + count);
       replicas_.pop_back();
     }
   }
 
+  struct Range {
+    int first = 1, last = 0;
+  };
+
+  /// So that the stages after it can have theirs, too, and all devices are used where they must be.
+  Range counts_of_next(int stages, int devices) const {
+    const int most = space_.most_replicas(setting_);
+    const std::int64_t of_others = static_cast<std::int64_t>(stages - 1) * most;
+    const auto needed = static_cast<int>(std::max<std::int64_t>(1, devices - of_others));
+    return {.first = space_.problem().use_fewer_devices ? 1 : needed,
+            .last = std::min(most, devices - (stages - 1))};
+  }
+
+  void look_at(int used) {
+    const int stages = static_cast<int>(replicas_.size()) * setting_.schedule.virtual_stages;
+    patience_.spend(1);
+    goes_on_ = !patience_.is_over();
+    if (!goes_on_ || !space_.may_end_at(setting_, used)) return;
+    if (!space_.wants(setting_, replicas_)) return;
+    // To judge a schedule is to write it down.
+    constexpr double instructions_at_once = 250;
+    patience_.spend(static_cast<double>(setting_.microbatches) * stages / instructions_at_once);
+    if (space_.schedule(setting_, replicas_)) goes_on_ = visit_(replicas_, stages);
+  }
+
   const Space& space_;
   const Setting& setting_;
+  Patience& patience_;
   Visit visit_;
   std::vector<int> replicas_;
   bool goes_on_ = true;
@@ -76,19 +120,23 @@ std::vector<Setting> settings_of(const Space& space) {
   return all;
 }
 
-/// How many plans there are, without making them; more than the most is as good as any number.
+/// How many plans there are, without making them; more than the most is as good as any number, and
+/// so is what takes long to count.
 class Count {
  public:
-  Count(const Space& space, std::stop_token stop) : space_(space), stop_(std::move(stop)) {}
+  Count(const Space& space, std::stop_token stop)
+      : space_(space), patience_(std::move(stop), most_counting) {}
 
   double plans() {
     for (const Setting& setting : settings_of(space_)) {
-      Replicas(space_, setting, [&](const std::vector<int>&, int stages) {
-        count_ += cuts(stages);
-        return count_ <= most_plans && !stop_.stop_requested();
-      }).all();
+      const bool goes_on =
+          Replicas(space_, setting, patience_, [&](const std::vector<int>&, int stages) {
+            count_ += cuts(stages);
+            return count_ <= most_plans && !patience_.is_over();
+          }).all();
+      if (!goes_on) break;
     }
-    return count_;
+    return patience_.is_exhausted() ? std::numeric_limits<double>::infinity() : count_;
   }
 
  private:
@@ -108,8 +156,11 @@ class Count {
     ways.front() = 1;
     for (int stage = 0; stage < stages; ++stage) {
       std::vector<double> next(ways.size(), 0);
-      for (int first = 0; first <= space_.layers() && !stop_.stop_requested(); ++first) {
+      for (int first = 0; first <= space_.layers() && !patience_.is_over(); ++first) {
         if (ways[index(first)] == 0) continue;
+        // Of cuts, which are sums, many take as long as one chain of replicas.
+        constexpr double cuts_at_once = 50;
+        patience_.spend((space_.layers() - first) / cuts_at_once);
         for (int end = space_.first_end(first); end <= space_.layers(); ++end) {
           if (!space_.allows(stage, {first, end})) continue;
           next[index(end)] += ways[index(first)] * recomputes(end - first);
@@ -121,7 +172,7 @@ class Count {
   }
 
   const Space& space_;
-  std::stop_token stop_;
+  Patience patience_;
   std::map<int, double> cuts_;  ///< by the number of stages
   double count_ = 0;
 };
@@ -175,12 +226,16 @@ class BruteForce {
       : space_(space), control_(control), tally_(tally), collector_(collector) {}
 
   void search() {
+    Patience patience(control_.stop);
     for (const Setting& setting : settings_of(space_)) {
-      Replicas(space_, setting, [&](const std::vector<int>& replicas, int stages) {
-        Layout layout{.replicas = replicas, .cuts = {0}, .recompute = {}};
-        choose_cuts(setting, layout, stages);
-        return !stopped();
-      }).all();
+      const bool goes_on =
+          Replicas(space_, setting, patience, [&](const std::vector<int>& replicas, int stages) {
+            Layout layout{.replicas = replicas, .cuts = {0}, .recompute = {}};
+            choose_cuts(setting, layout, stages);
+            return !stopped();
+          }).all();
+      if (!goes_on) tally_.interrupted = true;
+      if (!goes_on) return;
     }
   }
 
@@ -281,12 +336,26 @@ void say_one_order(SearchResult& result) {
   }
 }
 
-void require_few(double plans) {
+/// The options that have not been used yet to ask for less.
+std::string ways_to_ask_for_less(const Problem& problem) {
+  const bool is_straight = problem.straight || problem.pinned.any();
+  std::vector<std::string> flags;
+  if (problem.schedules.size() > 1) flags.emplace_back("--schedule");
+  if (problem.microbatches.size() > 1) flags.emplace_back("--microbatch");
+  if (problem.tensor_parallel.size() > 1) flags.emplace_back("--tensor-parallel");
+  if (problem.recompute.size() > 1 || !problem.recompute_layers.empty())
+    flags.emplace_back("--recompute");
+  if (!is_straight) flags.emplace_back("--straight");
+  flags.emplace_back("--max-stages");
+  return join_words(flags);
+}
+
+void require_few(double plans, const Problem& problem) {
   if (plans <= most_plans) return;
   fail_usage(
-      "--strategy brute-force simulates every plan, and there are more than a million: use "
-      "--strategy exact, or ask for less with --schedule, --microbatch, --recompute, "
-      "--max-stages or --straight");
+      "--strategy brute-force simulates every plan, and there are more than a million to look at: "
+      "use --strategy exact, or ask for less, as with ",
+      ways_to_ask_for_less(problem));
 }
 
 /// The question on its devices in another order; a space looks at its question.
@@ -319,7 +388,7 @@ Tally look_at_all(const Problem& problem, const SearchControl& control, const Sp
                   const Collector& empty, Collector& collector) {
   const auto others = other_orders_of(problem);
   Tally tally{.plans = count_plans(space, others, control.stop)};
-  require_few(tally.plans);
+  require_few(tally.plans, problem);
   BruteForce(space, control, tally, collector).search();
   for (const auto& other : others) {
     Collector own = empty;
