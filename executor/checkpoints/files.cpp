@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "executor/checkpoints/checkpoint.hpp"
+#include "executor/weights/durable_file.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -21,10 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view step_prefix = "step-";
 constexpr std::string_view unfinished_suffix = ".part";
-
-[[noreturn]] void fail_writing(const fs::path& path, const std::string& reason) {
-  throw Error(ErrorKind::execution, concat(path.string(), ": cannot be written: ", reason));
-}
+const std::string what_to_do = concat("; ", checkpoint_remedy);
 
 /// The step of "step-000123"; nothing for other names.
 std::optional<int> step_of(const fs::path& folder) {
@@ -62,7 +60,7 @@ void set_aside(const fs::path& damaged) {
   for (int i = 2; fs::exists(other); ++i) other = damaged.string() + concat(".damaged-", i);
   std::error_code error;
   fs::rename(damaged, other, error);
-  if (error) fail_writing(other, error.message());
+  if (error) fail_writing(other, error.value());
 }
 
 }  // namespace
@@ -123,7 +121,7 @@ void begin_checkpoint(const fs::path& folder, int step, SystemCalls& calls) {
   abandon_checkpoint(folder, step);
   const fs::path unfinished = unfinished_folder(folder, step);
   if (calls.make_folder(unfinished.c_str(), 0777) != 0) {
-    fail_writing(unfinished, concat(std::strerror(errno), "; ", checkpoint_remedy));
+    fail_writing(unfinished, errno, what_to_do);
   }
 }
 
@@ -134,7 +132,7 @@ void end_checkpoint(const fs::path& folder, int step, int keep, SystemCalls& cal
   fs::remove_all(complete, error);  // without a manifest, or there would be nothing to write
   make_durable(unfinished_folder(folder, step), calls);
   if (calls.rename(unfinished_folder(folder, step).c_str(), complete.c_str()) != 0) {
-    fail_writing(complete, concat(std::strerror(errno), "; ", checkpoint_remedy));
+    fail_writing(complete, errno, what_to_do);
   }
   make_durable(folder, calls);
   const std::vector<int> steps = checkpointed_steps(folder);

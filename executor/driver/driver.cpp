@@ -12,6 +12,7 @@
 #include "executor/training/finite_checks.hpp"
 #include "executor/training/training.hpp"
 #include "executor/values/packing.hpp"
+#include "executor/weights/durable_file.hpp"
 #include "executor/weights/gathered_weights.hpp"
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
@@ -219,7 +220,12 @@ class Conductor {
     if (!settle_) return;
     flight(rank).begin(Doing::checkpointing);
     writes_checkpoint_[index(rank)] = 1;
-    settle_(*of_rank_[index(rank)], *backends_[index(rank)], worker(rank), step, goes_on);
+    try {
+      settle_(*of_rank_[index(rank)], *backends_[index(rank)], worker(rank), step, goes_on);
+    } catch (const NotWritten&) {
+      flight(rank).blame(Cause::not_written);
+      throw;
+    }
     writes_checkpoint_[index(rank)] = 0;
     flight(rank).begin(Doing::between);
   }

@@ -41,9 +41,10 @@ std::string_view to_string(Doing doing);  ///< "computing", …
 /// Why a rank gave up.
 enum class Cause : std::uint8_t {
   none,
-  error,       ///< what it called threw
-  not_finite,  ///< a result was NaN or infinite: the same again if it is repeated
-  stalled,     ///< a watchdog found that the run does not go on
+  error,        ///< what it called threw
+  not_finite,   ///< a result was NaN or infinite: the same again if it is repeated
+  stalled,      ///< a watchdog found that the run does not go on
+  not_written,  ///< a file could not be, as on a full disk: the same again if it is repeated
 };
 
 class FlightRecord {

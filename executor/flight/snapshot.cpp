@@ -151,7 +151,7 @@ void read_failure(const State& state, const Numbers& numbers, FlightSnapshot& sn
                                             static_cast<std::int64_t>(flight::most_words));
   if (words == 0) return;
   snapshot.cause = static_cast<Cause>(
-      numbers.within(state.cause, "a cause", 0, static_cast<std::int64_t>(Cause::stalled)));
+      numbers.within(state.cause, "a cause", 0, static_cast<std::int64_t>(Cause::not_written)));
   snapshot.failed_at = numbers.moment(state.failed_at, "a moment");
   snapshot.failure.assign(state.sentence.data(), static_cast<std::size_t>(words));
 }

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -17,11 +19,29 @@ namespace stagecraft {
 
 namespace {
 
+std::string sentence_about(const std::filesystem::path& path, const std::string& reason) {
+  return concat(path.string(), ": cannot be written: ", reason);
+}
+
 [[noreturn]] void refuse_writing(const std::filesystem::path& path, const std::string& reason) {
-  throw Error(ErrorKind::execution, concat(path.string(), ": cannot be written: ", reason));
+  throw NotWritten(sentence_about(path, reason));
+}
+
+/// Whether another attempt may do better: of a disk or a server that fails for a while, or where
+/// memory and descriptors are short.
+bool may_pass(int error) {
+  constexpr std::array passing{EIO,    ESTALE, ETIMEDOUT, EAGAIN, EINTR,
+                               ENOMEM, EMFILE, ENFILE,    EBUSY,  ENOTCONN};
+  return std::ranges::find(passing, error) != passing.end();
 }
 
 }  // namespace
+
+void fail_writing(const std::filesystem::path& path, int error, const std::string& more) {
+  const std::string sentence = sentence_about(path, std::strerror(error) + more);
+  if (may_pass(error)) throw Error(ErrorKind::execution, sentence);
+  throw NotWritten(sentence);
+}
 
 int SystemCalls::open(const char* path, int flags, mode_t mode) {
   return ::open(path, flags, mode);
@@ -73,7 +93,11 @@ DurableFile::DurableFile(std::filesystem::path path, Bytes whole, std::string re
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     refuse("another process is writing it; wait for that one, or name another file");
   }
-  if (calls_.truncate(descriptor_, 0) != 0) refuse(std::strerror(errno));
+  if (calls_.truncate(descriptor_, 0) != 0) {
+    const int error = errno;
+    calls_.close(std::exchange(descriptor_, -1));
+    fail_writing(path_, error);
+  }
 }
 
 DurableFile::~DurableFile() {
@@ -85,8 +109,8 @@ void DurableFile::fail() const {
   const int error = errno;
   std::filesystem::path shown = path_;
   if (shown.extension() == ".part") shown.replace_extension();
-  refuse_writing(shown, concat(std::strerror(error), "; it needs ", format_bytes(whole_), " (",
-                               whole_, " bytes): ", remedy_));
+  fail_writing(shown, error,
+               concat("; it needs ", format_bytes(whole_), " (", whole_, " bytes): ", remedy_));
 }
 
 void DurableFile::write(std::string_view bytes) {
@@ -110,7 +134,7 @@ void make_durable(const std::filesystem::path& folder, SystemCalls& calls) {
   const bool done = descriptor >= 0 && calls.sync(descriptor) == 0;
   const int error = errno;
   if (descriptor >= 0) calls.close(descriptor);
-  if (!done) refuse_writing(path, std::strerror(error));
+  if (!done) fail_writing(path, error);
 }
 
 // Renamed over a device such as /dev/null, a file would take it from the whole machine.
@@ -133,9 +157,7 @@ void replace_durably(const std::filesystem::path& path, Bytes whole, const std::
   try {
     write(file);
     file.finish();
-    if (calls.rename(part.c_str(), target.c_str()) != 0) {
-      refuse_writing(target, std::strerror(errno));
-    }
+    if (calls.rename(part.c_str(), target.c_str()) != 0) fail_writing(target, errno);
   } catch (...) {
     fs::remove(part, none);
     throw;

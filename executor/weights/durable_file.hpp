@@ -12,7 +12,9 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "profiles/error.hpp"
 #include "profiles/units.hpp"
 
 namespace stagecraft {
@@ -32,6 +34,18 @@ class SystemCalls {
 };
 /// The system's own.
 SystemCalls& system_calls();
+
+/// A file could not be written, nor could it be if all were done again: the disk is full, or nobody
+/// may write there.
+class NotWritten : public Error {
+ public:
+  explicit NotWritten(std::string sentence) : Error(ErrorKind::execution, std::move(sentence)) {}
+};
+
+/// "PATH: cannot be written: …", for this error of the system: NotWritten unless it may pass, as
+/// that of a server does.
+[[noreturn]] void fail_writing(const std::filesystem::path& path, int error,
+                               const std::string& more = "");
 
 /// A file that is written from its beginning to its end; of an older one nothing stays. Refuses
 /// what is no regular file, and symbolic links, and a file that another process is writing so. Its

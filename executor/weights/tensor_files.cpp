@@ -186,10 +186,7 @@ void write_tensor_files(const std::filesystem::path& folder, std::vector<NamedTe
                         Bytes most) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) {
-    throw Error(ErrorKind::execution,
-                concat(folder.string(), ": cannot be made: ", error.message()));
-  }
+  if (error) fail_writing(folder, error.value());
   const std::vector<Part> parts = dealt_out(std::move(tensors), most);
   std::set<std::string> written;
   for (std::size_t i = 0; i < parts.size(); ++i) {

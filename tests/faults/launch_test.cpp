@@ -300,6 +300,22 @@ TEST_CASE("where one rank is stopped, no rank on another host takes rank 0's end
   }
 }
 
+TEST_CASE("what would fail again is not started again, and a rank's words say why", "[seconds]") {
+  const Fixture fixture("again");
+  for (const Launcher& launcher : launchers()) {
+    INFO(launcher.transport << (launcher.more.empty() ? "" : ", supervised"));
+    std::filesystem::remove_all(fixture.records());
+    std::vector<std::string> words = words_of(fixture, launcher, 20);
+    words.insert(words.end(), {"--learning-rate", "1e30"});
+    ProgramRun run(fixture.folder.path(), words);
+    CHECK(run.wait() == 5);
+    INFO(run.errors());
+    CHECK(lines_with(run.errors(), "error: ") == 1);
+    CHECK(lines_with(run.errors(), "not finite") == 1);
+    CHECK(lines_with(run.errors(), "restart") == 0);
+  }
+}
+
 TEST_CASE("a rank that is killed before it trains is started again", "[minutes]") {
   const Fixture fixture("early");
   const std::string whole = fixture.parameters(300);

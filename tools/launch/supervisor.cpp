@@ -16,6 +16,7 @@
 
 #include "executor/checkpoints/checkpoint.hpp"
 #include "executor/flight/diagnosis.hpp"
+#include "executor/weights/durable_file.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "tools/launch/child_processes.hpp"
@@ -39,6 +40,8 @@ constexpr Duration longest_pause = 10s;
 constexpr Duration longest_awakening = 60s;
 /// Ahead of the sentence in the failure file, of what something outside of the run did to it.
 constexpr std::string_view killed_mark = "killed: ";
+/// And of what would be the same again.
+constexpr std::string_view repeated_mark = "again: ";
 
 /// Without an option and its value, in both ways to write them.
 void remove_option(std::vector<std::string>& arguments, const std::string& option) {
@@ -121,6 +124,18 @@ struct Failure {
   bool comes_again = false;
   bool from_outside = false;  ///< something killed or stopped it: the same words mean nothing
 };
+
+/// Whether the text begins with the mark, which is gone then.
+bool take_mark(std::string& text, std::string_view mark) {
+  const bool has_mark = text.starts_with(mark);
+  if (has_mark) text.erase(0, mark.size());
+  return has_mark;
+}
+
+/// Whether a run that is repeated ends so again.
+bool would_repeat(Cause cause) {
+  return cause == Cause::not_finite || cause == Cause::not_written;
+}
 
 /// Signals that somebody sends, rather than a fault of the program.
 bool is_from_outside(int signal) {
@@ -307,12 +322,13 @@ class Supervisor {
     const std::vector<Sight> sights = sights_in(supervision_.folder);
     if (std::filesystem::exists(told)) {
       std::string sentence = read_file(told);
-      const bool killed = sentence.starts_with(killed_mark);
-      if (killed) sentence.erase(0, killed_mark.size());
-      const bool not_finite = std::ranges::any_of(
-          sights, [](const Sight& s) { return s.record.cause == Cause::not_finite; });
+      const bool killed = take_mark(sentence, killed_mark);
+      const bool repeats = take_mark(sentence, repeated_mark) || sights.empty() ||
+                           std::ranges::any_of(sights, [](const Sight& sight) {
+                             return would_repeat(sight.record.cause);
+                           });
       failure_ = Failure{.sentence = std::move(sentence),
-                         .comes_again = !killed && (not_finite || sights.empty()),
+                         .comes_again = !killed && repeats,
                          .from_outside = killed};
     } else if (WIFSIGNALED(status)) {
       const int signal = WTERMSIG(status);
@@ -353,7 +369,16 @@ int supervise(Console& console, const Interrupt& interrupt, const Supervision& s
 
 void tell_supervisor(const std::filesystem::path& folder, const Error& error) {
   const bool killed = dynamic_cast<const ChildKilled*>(&error) != nullptr;
-  write_file(folder / failure_file, concat(killed ? killed_mark : "", error.what()));
+  const bool repeats = dynamic_cast<const NotWritten*>(&error) != nullptr;
+  write_file(folder / failure_file,
+             concat(killed ? killed_mark : "", repeats ? repeated_mark : "", error.what()));
+}
+
+void tell_supervisor_as_launcher(const std::filesystem::path& folder, const Error& error) {
+  const bool killed = dynamic_cast<const ChildKilled*>(&error) != nullptr;
+  std::error_code none;
+  if (killed || !std::filesystem::exists(folder / failure_file, none))
+    tell_supervisor(folder, error);
 }
 
 void tell_finished(const std::filesystem::path& folder, int code) {

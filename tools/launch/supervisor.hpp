@@ -35,6 +35,10 @@ int supervise(Console& console, const Interrupt& interrupt, const Supervision& s
 /// What a supervised run says instead of printing its error.
 void tell_supervisor(const std::filesystem::path& folder, const Error& error);
 
+/// As one whose ranks may have said it themselves: that counts, unless one was killed, from which
+/// all the others' words only follow.
+void tell_supervisor_as_launcher(const std::filesystem::path& folder, const Error& error);
+
 /// That the run has said its result, and with which exit code: whatever ends its processes from now
 /// on is no reason to repeat it.
 void tell_finished(const std::filesystem::path& folder, int code);

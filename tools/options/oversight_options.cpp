@@ -106,7 +106,11 @@ int run_under_oversight(Console& console, const OversightFlags& flags,
     const bool is_of_file = error.place().has_value();
     if (error.kind() != ErrorKind::execution || is_of_file) throw;
     if (!is_supervised) throw folder.explained(error);
-    tell_supervisor(flags.supervised, error);
+    if (interrupt != nullptr) {
+      tell_supervisor_as_launcher(flags.supervised, error);
+    } else {
+      tell_supervisor(flags.supervised, error);
+    }
     return exit_code(error.kind());
   }
 }
