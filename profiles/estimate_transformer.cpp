@@ -250,7 +250,8 @@ WorkSetting work_setting(const CostSetting& setting) {
           .expert_tensor_parallel = setting.parallelism.expert_tensor,
           .expert_load = setting.parallelism.expert_load,
           .precision = setting.precision,
-          .framework = setting.kernels};
+          .framework = setting.kernels.framework,
+          .dispatcher = setting.kernels.dispatcher};
 }
 
 LayerWork transformer_work(const Transformer& transformer, const Layer& layer,

@@ -88,7 +88,7 @@ std::int64_t experts_of(const DeviceShare& share) {
 }
 
 double copies_sent(const WorkSetting& setting, double active) {
-  return setting.forwards_in_nodes ? active : 1;
+  return sends_once(setting.dispatcher) ? active : 1;
 }
 
 /// Whether what came from each peer by expert is put together by expert, and apart again
@@ -96,7 +96,7 @@ double copies_sent(const WorkSetting& setting, double active) {
 /// are copied to their experts afterwards (DeepEP, HybridEP).
 bool sorts_by_experts(const DeviceShare& share) {
   const WorkSetting& setting = share.setting;
-  return !setting.forwards_in_nodes && setting.expert_parallel > 1 &&
+  return !sends_once(setting.dispatcher) && setting.expert_parallel > 1 &&
          setting.expert_parallel < experts_of(share);
 }
 
@@ -116,7 +116,7 @@ void add_dispatch(LayerBuilder& layer, double active, double width) {
   // and `sort_chunks_by_idxs` of megatron/core/transformer/moe).
   // The other dispatchers choose the best again and cast their weights; three count, tell peers and
   // send; three find where copies go, and make them (`_DeepepManager`). In backward: told, summed.
-  if (setting.forwards_in_nodes) {
+  if (sends_once(setting.dispatcher)) {
     layer.kernels_since(first, 9, 3);
   } else {
     layer.kernels_since(first, 22, 8);
@@ -149,7 +149,7 @@ void add_combine(LayerBuilder& layer, double active, double width) {
   }
   const std::size_t first = layer.operations();
   layer.traffic("unpermute", 2 * moved, 3 * moved);
-  layer.kernels_since(first, setting.forwards_in_nodes ? 3 : 5, 3);
+  layer.kernels_since(first, sends_once(setting.dispatcher) ? 3 : 5, 3);
   layer.routed(false);
 }
 

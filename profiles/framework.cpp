@@ -34,4 +34,44 @@ Framework read_framework(std::string_view name) {
   fail("expected one of ", join_words(names), ", found \"", name, "\"");
 }
 
+std::string_view to_string(Dispatcher dispatcher) {
+  switch (dispatcher) {
+    case Dispatcher::alltoall: return "alltoall";
+    case Dispatcher::deepep: return "deepep";
+    case Dispatcher::hybridep: return "hybridep";
+  }
+  return "";
+}
+
+Dispatcher read_dispatcher(std::string_view name) {
+  using enum Dispatcher;
+  for (const Dispatcher each : {alltoall, deepep, hybridep}) {
+    if (to_string(each) == name) return each;
+  }
+  if (name == "all-to-all") return alltoall;
+  if (name == "flex") return deepep;
+  fail("expected alltoall, deepep or hybridep, found \"", name, "\"");
+}
+
+bool sends_once(Dispatcher dispatcher) {
+  return dispatcher != Dispatcher::alltoall;
+}
+
+std::string_view to_string(CudaGraphs graphs) {
+  switch (graphs) {
+    case CudaGraphs::none: return "none";
+    case CudaGraphs::layers: return "layers";
+    case CudaGraphs::step: return "step";
+  }
+  return "";
+}
+
+CudaGraphs read_cuda_graphs(std::string_view name) {
+  using enum CudaGraphs;
+  for (const CudaGraphs each : {none, layers, step}) {
+    if (to_string(each) == name) return each;
+  }
+  fail("expected none, layers or step, found \"", name, "\"");
+}
+
 }  // namespace stagecraft

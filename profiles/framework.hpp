@@ -1,7 +1,8 @@
-// What runs a model's layers, which decides the kernels of what is not a matrix product.
+// What runs a model's layers: whose kernels, how tokens get to experts, and what the host sends.
 
 #pragma once
 
+#include <compare>
 #include <string_view>
 
 namespace stagecraft {
@@ -17,5 +18,37 @@ std::string_view to_string(Framework framework);
 /// By either name, or by that of a framework that uses the same kernels: "nemo", "fsdp",
 /// "torchtitan" and others. Throws Error (input) with all of them.
 Framework read_framework(std::string_view name);
+
+/// What brings tokens to their experts and back.
+enum class Dispatcher {
+  alltoall,  ///< NCCL: a copy of a token for each of its experts
+  deepep,    ///< one for each device that has any of them (DeepSeek-V3, section 3.2.2; DeepEP)
+  hybridep,  ///< the same (DeepEP's branch hybrid-ep), within racks of NVLink, too
+};
+
+/// "alltoall", "deepep" or "hybridep".
+std::string_view to_string(Dispatcher dispatcher);
+/// By its name; "flex" is Megatron-LM's for either of the last two. Throws Error (input).
+Dispatcher read_dispatcher(std::string_view name);
+/// Whether a device receives a token once, whichever of its experts are there.
+bool sends_once(Dispatcher dispatcher);
+
+/// Kernels that the host launches together, as a graph (CUDA C++ Programming Guide, section 4.2):
+/// those of a layer, but what the choice of experts sizes (Megatron-LM's scope "attn moe_router
+/// moe_preprocess"), or of a whole step. What is a part of a graph takes no time of the host's.
+enum class CudaGraphs { none, layers, step };
+
+/// "none", "layers" or "step".
+std::string_view to_string(CudaGraphs graphs);
+/// Throws Error (input).
+CudaGraphs read_cuda_graphs(std::string_view name);
+
+/// How layers whose costs are estimated run; what was measured is what it is.
+struct LayerKernels {
+  Framework framework = Framework::megatron;
+  Dispatcher dispatcher = Dispatcher::alltoall;
+  CudaGraphs graphs = CudaGraphs::none;
+  auto operator<=>(const LayerKernels&) const = default;
+};
 
 }  // namespace stagecraft

@@ -183,13 +183,21 @@ KernelSetting kernel_setting(const DeviceKind& device, Precision precision) {
           .expert_tensor = {}};
 }
 
-double collective_seconds(OperationKind kind, double bytes, const GroupPlace& place,
-                          const KernelConstants& constants) {
-  if (place.members <= 1) return 0;
+namespace {
+
+DeviceGroup group_at(const GroupPlace& place) {
   const int nodes = (place.members + place.in_node - 1) / place.in_node;
   DeviceGroup group = boxes_group(nodes, place.in_node, place.inside, place.between, place.rails);
   group.members = place.members;
-  return collective_seconds(kind, bytes, group, constants);
+  return group;
+}
+
+}  // namespace
+
+double collective_seconds(OperationKind kind, double bytes, const GroupPlace& place,
+                          const KernelConstants& constants) {
+  if (place.members <= 1) return 0;
+  return collective_seconds(kind, bytes, group_at(place), constants);
 }
 
 double collective_seconds(OperationKind kind, double bytes, const DeviceGroup& group,
@@ -207,33 +215,33 @@ double collective_seconds(OperationKind kind, double bytes, const DeviceGroup& g
   return constants.message_seconds + best;
 }
 
-/// Of `copies` that go to any of so many places, how many are the first to come to theirs, as a
-/// part: copies / places come to a place on average, and 1 - (1 - 1 / places)^copies of first ones.
 double first_copies(double places, double copies) {
   return (1 - std::pow(1 - 1 / places, copies)) / (copies / places);
 }
 
-/// An exchange in which a peer receives each token once, whichever of its experts are there, and a
-/// node, too: seconds of equal copies of `operation.copies` each.
-double exchange_seconds(const Operation& operation, GroupPlace place,
-                        const KernelConstants& constants) {
-  const double to_peers = first_copies(place.members, operation.copies);
-  const double nodes = std::ceil(static_cast<double>(place.members) / place.in_node);
-  if (nodes > 1 && !place.between.collective.is_unlimited()) {
-    Bandwidth& rate = place.between.collective;
-    rate.bytes_per_second =
-        static_cast<std::int64_t>(static_cast<double>(rate.bytes_per_second) * to_peers /
-                                  first_copies(nodes, operation.copies));
+DeviceGroup with_first_copies(DeviceGroup group, double copies) {
+  const double to_peers = first_copies(group.members, copies);
+  for (int i = 0; i < group.depth; ++i) {
+    GroupLevel& level = group.levels[static_cast<std::size_t>(i)];
+    const double parts = std::ceil(static_cast<double>(group.members) / level.inside);
+    for (Bandwidth* rate : {&level.rings, &level.port}) {
+      if (level.is_box || rate->is_unlimited()) continue;
+      rate->bytes_per_second = static_cast<std::int64_t>(
+          static_cast<double>(rate->bytes_per_second) * to_peers / first_copies(parts, copies));
+    }
   }
-  return collective_seconds(operation.kind, operation.bytes * to_peers, place, constants);
+  return group;
 }
 
 double operation_seconds(const Operation& operation, const KernelSetting& setting) {
   const KernelConstants& constants = setting.constants;
   if (is_message(operation.kind)) {
     const GroupPlace place = place_of(operation.group, setting);
-    if (operation.copies > 1) return exchange_seconds(operation, place, constants);
-    return collective_seconds(operation.kind, operation.bytes, place, constants);
+    if (operation.copies <= 1 || place.members <= 1)
+      return collective_seconds(operation.kind, operation.bytes, place, constants);
+    return collective_seconds(operation.kind,
+                              operation.bytes * first_copies(place.members, operation.copies),
+                              with_first_copies(group_at(place), operation.copies), constants);
   }
   double seconds = operation.bytes / (setting.memory_bandwidth * constants.memory_rate);
   if (operation.kind == OperationKind::product) {

@@ -23,11 +23,6 @@ struct GroupPlace {
   int rails = 8;  ///< ports of a node
 };
 
-/// Kernels that the host launches together, as a graph (CUDA C++ Programming Guide, section 4.2):
-/// those of a layer, but what the choice of experts sizes (Megatron-LM's scope "attn moe_router
-/// moe_preprocess"), or of a whole step. What is a part of a graph takes no time of the host's.
-enum class CudaGraphs { none, layers, step };
-
 /// What attention in 8 bits reaches of `attention_rate`, its casts apart.
 struct Float8Attention {
   double forward = 1;
@@ -81,6 +76,12 @@ double collective_seconds(OperationKind kind, double bytes, const GroupPlace& pl
 /// The same of devices of a cluster, whose latencies count relative to `usual_hop`.
 double collective_seconds(OperationKind kind, double bytes, const DeviceGroup& group,
                           const KernelConstants& constants);
+/// Of equal copies that go to any of so many places, the part of them that are the first to come to
+/// theirs: copies / places come to a place on average, and 1 - (1 - 1 / places)^copies first ones.
+double first_copies(double places, double copies);
+/// The group as an exchange finds it that sends each member the first of so many copies alone, and
+/// each node, or part of another level, too: those levels pass the members' bytes so much faster.
+DeviceGroup with_first_copies(DeviceGroup group, double copies);
 /// Latency of a hop over NVLink or InfiniBand in the links of built-in kinds: there it takes
 /// `peer_seconds`.
 inline constexpr Duration usual_hop{5'000};

@@ -189,6 +189,11 @@ std::int64_t parameters(const Model& model) {
   return sum;
 }
 
+bool has_experts(const Model& model) {
+  return std::ranges::any_of(
+      model.layers, [](const Layer& layer) { return layer.kind == LayerKind::expert_transformer; });
+}
+
 bool has_steps(const Model& model) {
   for (const Layer& layer : model.layers) {
     if (!layer.steps.empty()) return true;

@@ -243,6 +243,9 @@ void validate(const Model& model);
 /// Trainable parameters, tied weights once.
 std::int64_t parameters(const Model& model);
 
+/// Whether any of its blocks chooses experts.
+bool has_experts(const Model& model);
+
 /// The layers before `cut` whose output a layer at or after `cut` reads: the antichain of tensors
 /// that crosses it, ascending. Each tensor crosses once, however many layers read it. `cut` in [1,
 /// layers).

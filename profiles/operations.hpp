@@ -23,11 +23,9 @@ struct WorkSetting {
   int expert_parallel = 1;         ///< divides the experts
   int expert_tensor_parallel = 0;  ///< divides each expert's width; 0: as `tensor_parallel`
   double expert_load = 1;          ///< rows of the busiest device's experts, over the mean
-  /// A peer receives each token once, whichever of its experts are there, over its node, where it
-  /// is handed on (DeepSeek-V3, section 3.2.2; DeepEP, HybridEP).
-  bool forwards_in_nodes = false;
   Precision precision = Precision::bfloat16;
   Framework framework = Framework::megatron;
+  Dispatcher dispatcher = Dispatcher::alltoall;
   Recomputed recompute = Recomputed::none;
   bool fused_attention = true;  ///< scores are not written to memory (Dao et al. 2022)
   bool fused_loss = false;      ///< the loss is computed in the logits' precision, in one pass

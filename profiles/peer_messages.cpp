@@ -62,7 +62,7 @@ struct Peers {
   double seconds_of(const Operation& operation) const {
     const PeerSpan& span = of(operation.group);
     if (operation.kind == OperationKind::all_to_all)
-      return seconds(exchange_time(span, static_cast<Bytes>(operation.bytes)));
+      return seconds(exchange_time(span, static_cast<Bytes>(operation.bytes), operation.copies));
     if (span.members < 2) return 0;
     return collective_seconds(operation.kind, operation.bytes, group_of(cluster, span), *constants);
   }
@@ -96,20 +96,24 @@ struct Peers {
       case OperationKind::all_gather:
       case OperationKind::reduce_scatter:
         return collective(operation.kind, group_of(cluster, span), operation.bytes);
-      case OperationKind::all_to_all: return exchange_time(span, bytes);
+      case OperationKind::all_to_all: return exchange_time(span, bytes, operation.copies);
       case OperationKind::ring_exchange:
         return ring_exchange_time(span_link(cluster, span), span.members, bytes, attention);
     }
     return Duration{0};
   }
 
-  /// A copy of each token to each of its experts. Where these are on few nodes, one copy goes to
-  /// the peer on each such node, which hands it on inside the box meanwhile (DeepSeek-V3, section
-  /// 3.2.2).
-  Duration exchange_time(const PeerSpan& span, Bytes bytes) const {
+  /// A copy of each token to each of its experts, or, of so many `copies`, the first to each peer.
+  /// Where its experts are on few nodes, one copy goes to the peer on each such node, which hands
+  /// it on inside the box meanwhile (DeepSeek-V3, section 3.2.2).
+  Duration exchange_time(const PeerSpan& span, Bytes bytes, double copies_of_token) const {
     const auto all_to_all = [&](const PeerSpan& among, Bytes sent) {
-      return collective(OperationKind::all_to_all, group_of(cluster, among),
-                        static_cast<double>(sent));
+      DeviceGroup group = group_of(cluster, among);
+      if (copies_of_token <= 1 || among.members <= 1)
+        return collective(OperationKind::all_to_all, group, static_cast<double>(sent));
+      const double first = first_copies(among.members, copies_of_token);
+      return collective(OperationKind::all_to_all, with_first_copies(group, copies_of_token),
+                        static_cast<double>(sent) * first);
     };
     const Duration each = all_to_all(span, bytes);
     const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
@@ -295,6 +299,7 @@ std::vector<LayerCost> estimates_with_peers(std::vector<LayerCost> costs, const 
                                             const CostSetting& setting) {
   const Peers peers(cluster, device, setting, *model.transformer);
   KernelSetting kernels = kernel_setting(device, setting.precision);
+  kernels.graphs = setting.kernels.graphs;
   kernels.tensor.members = peers.tensor.members;
   kernels.context.members = peers.context.members;
   kernels.expert.members = peers.expert.members;

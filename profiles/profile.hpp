@@ -88,7 +88,7 @@ struct CostSetting {
   int tensor_parallel = 1;
   Precision precision = Precision::float32;
   Parallelism parallelism = {};
-  Framework kernels = Framework::megatron;  ///< of estimates; what was measured is what it is
+  LayerKernels kernels = {};  ///< of estimates; what was measured is what it is
   bool operator==(const CostSetting&) const = default;
 };
 std::string to_string(const CostSetting& setting);

@@ -33,6 +33,8 @@ constexpr std::array other_names{
     OtherName{"sequence-parallel", "sp"},
     OtherName{"seq", "sequence"},
     OtherName{"overlap-gradients", "gradient-bucket"},
+    OtherName{"moe-dispatcher", "dispatcher"},
+    OtherName{"graphs", "cuda-graphs"},
 };
 
 /// What people look for that is no key, and where it is.
@@ -105,6 +107,8 @@ const std::vector<ChangeKind>& change_kinds() {
       {"order", "order=tp-cp-pp-dp", "of devices, innermost first: tp-cp-dp-pp or tp-cp-pp-dp"},
       {"precision", "precision=fp8", "as of `stagecraft plan`"},
       {"kernels", "kernels=torch", "of layers whose costs are estimated: megatron or torch"},
+      {"dispatcher", "dispatcher=deepep", "of tokens to experts: alltoall, deepep or hybridep"},
+      {"cuda-graphs", "cuda-graphs=layers", "what the host sends at once: none, layers or step"},
       {"linkN", "link0=50%", "bandwidth of a level of the cluster, outermost 0: a rate or a part"},
       {"linkN.latency", "link0.latency=5us", "its latency"},
       {"linkN.collective", "link0.collective=40GB/s", "its bandwidth in collectives"},

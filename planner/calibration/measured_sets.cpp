@@ -31,7 +31,8 @@ std::string prediction_in_words(const Recipe& recipe) {
              work.fused_attention ? "fused" : "unfused", " attention, ",
              work.fused_loss ? "fused" : "unfused", " loss, ", to_string(work.precision));
   if (recipe.transformer.experts)
-    text += work.forwards_in_nodes ? ", a token to each peer once" : ", a token to each expert";
+    text +=
+        sends_once(work.dispatcher) ? ", a token to each peer once" : ", a token to each expert";
   if (recipe.float8_gathers) text += ", gathers in 8 bits";
   if (recipe.graphs == CudaGraphs::layers) text += ", layers as CUDA graphs";
   if (recipe.graphs == CudaGraphs::step) text += ", the step a CUDA graph";

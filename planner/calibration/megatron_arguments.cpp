@@ -245,7 +245,10 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   recipe.optimizer_instances = arguments.small("num-distributed-optimizer-instances");
   recipe.loss_copies = fused && !recipe.work.fused_loss;
   recipe.work.grouped_experts = arguments.flag("moe-grouped-gemm");
-  recipe.work.forwards_in_nodes = arguments.word("moe-token-dispatcher-type") == "flex";
+  if (arguments.word("moe-token-dispatcher-type") == "flex") {
+    const bool hybrid = arguments.word("moe-flex-dispatcher-backend") == "hybridep";
+    recipe.work.dispatcher = hybrid ? Dispatcher::hybridep : Dispatcher::deepep;
+  }
   recipe.overlapped_exchanges = arguments.flag("overlap-moe-expert-parallel-comm");
   recipe.graphs = graphs_of(arguments);
   recipe.work.expert_tensor_parallel = arguments.small("expert-tensor-parallel-size", 0);

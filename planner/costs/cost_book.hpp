@@ -118,7 +118,7 @@ struct CostBookSetting {
   std::int64_t sequence = 0;
   Parallelism parallelism = {};
   Sharding sharding = Sharding::none;  ///< what ZeRO-2 and 3 do in each pass is part of it
-  Framework kernels = Framework::megatron;
+  LayerKernels kernels = {};
   /// What each of the model's layers does again wherever it is, as part of its costs; empty:
   /// nothing.
   std::vector<Recomputed> again = {};

@@ -29,8 +29,8 @@ class LayerCostMemo {
                                const std::function<std::vector<LayerCost>()>& find);
 
  private:
-  using Key = std::tuple<int, std::int64_t, std::int64_t, int, Precision, Framework, bool, int, int,
-                         int, double, int>;
+  using Key = std::tuple<int, std::int64_t, std::int64_t, int, Precision, LayerKernels, bool, int,
+                         int, int, double, int>;
   static Key key_of(int kind, const CostSetting& setting);
   /// Costs that so many layers in a row have.
   using Runs = std::vector<std::pair<LayerCost, int>>;

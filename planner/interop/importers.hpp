@@ -27,6 +27,8 @@ struct PlanOptions {
   std::optional<std::int64_t> sequence;    ///< tokens per sample
   std::optional<Precision> precision;
   std::optional<Framework> kernels;  ///< of layers whose costs are estimated
+  std::optional<Dispatcher> dispatcher;
+  std::optional<CudaGraphs> graphs;
   std::optional<OptimizerKind> optimizer;
   std::optional<Sharding> sharding;
   std::optional<Bytes> gradient_bucket;

@@ -178,7 +178,7 @@ struct Plan {
   std::string profile;  ///< content hash of the profile it was made with; empty for built-in models
                         ///< without measurements
   Precision precision = Precision::float32;
-  Framework kernels = Framework::megatron;  ///< of layers whose costs are estimated
+  LayerKernels kernels;  ///< of layers whose costs are estimated
   Batch batch;
   ScheduleChoice schedule;
   WeightPolicy weights = WeightPolicy::flush;

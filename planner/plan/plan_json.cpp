@@ -8,6 +8,8 @@
 //     "profile": "xxh3:9f0c…",             hash of the costs the plan was made with; "" if none
 //     "precision": "fp32",
 //     "kernels": "megatron",               of layers whose costs are estimated; or "torch"
+//     "dispatcher": "alltoall",            of tokens to experts; or "deepep", "hybridep"
+//     "cuda_graphs": "none",               or "layers", "step": what the host sends at once
 //     "batch": {"global": 64, "microbatch": 2, "microbatches": 32, "sequence": 1024},
 //     "schedule": {"name": "1f1b", "virtual_stages": 1},           also "group": 4, "warm_up": [4, 3],
 //     "weights": "flush",                                          "pipes": 4, "sequence_chunks": 2
@@ -202,7 +204,12 @@ SearchFigures read_search(const Json& json, const Batch& batch) {
 void read_settings(const Json& json, Plan& plan) {
   if (json.contains("profile")) plan.profile = json["profile"].string();
   if (json.contains("precision")) plan.precision = read_name(json["precision"], read_precision);
-  if (json.contains("kernels")) plan.kernels = read_name(json["kernels"], read_framework);
+  LayerKernels& kernels = plan.kernels;
+  if (json.contains("kernels")) kernels.framework = read_name(json["kernels"], read_framework);
+  if (json.contains("dispatcher"))
+    kernels.dispatcher = read_name(json["dispatcher"], read_dispatcher);
+  if (json.contains("cuda_graphs"))
+    kernels.graphs = read_name(json["cuda_graphs"], read_cuda_graphs);
   if (json.contains("schedule")) plan.schedule = read_schedule(json["schedule"]);
   if (json.contains("weights")) plan.weights = read_name(json["weights"], read_weight_policy);
   if (json.contains("replicas")) plan.replicas = read_name(json["replicas"], read_replica_policy);
@@ -315,9 +322,9 @@ Value search_value(const SearchFigures& figures) {
 
 Plan read_plan(const Json& json) {
   json.expect_format(plan_format);
-  json.allow_only({"format", "model", "cluster", "profile", "precision", "kernels", "batch",
-                   "schedule", "weights", "replicas", "optimizer", "parallelism", "order", "stages",
-                   "predicted", "search"});
+  json.allow_only({"format", "model", "cluster", "profile", "precision", "kernels", "dispatcher",
+                   "cuda_graphs", "batch", "schedule", "weights", "replicas", "optimizer",
+                   "parallelism", "order", "stages", "predicted", "search"});
   Plan plan;
   plan.model = json["model"].string();
   plan.cluster = json["cluster"].string();
@@ -334,7 +341,10 @@ std::string write_plan(const Plan& plan) {
               {"cluster", plan.cluster},
               {"profile", plan.profile},
               {"precision", to_string(plan.precision)}};
-  if (plan.kernels != Framework::megatron) value["kernels"] = to_string(plan.kernels);
+  const auto& [framework, dispatcher, graphs] = plan.kernels;
+  if (framework != Framework::megatron) value["kernels"] = to_string(framework);
+  if (dispatcher != Dispatcher::alltoall) value["dispatcher"] = to_string(dispatcher);
+  if (graphs != CudaGraphs::none) value["cuda_graphs"] = to_string(graphs);
   value["batch"] = batch_value(plan.batch);
   value["schedule"] = schedule_value(plan.schedule);
   value["weights"] = to_string(plan.weights);

@@ -62,6 +62,12 @@ void require_estimated_kernels(const Profile& profile) {
       profile.entries.empty() ? "this model is no transformer" : "these layers were measured");
 }
 
+void require_experts(const Profile& profile) {
+  require_estimated_kernels(profile);
+  if (!has_experts(profile.model))
+    fail_usage("a dispatcher brings tokens to experts; this model has none");
+}
+
 std::int64_t usual_microbatch(const Profile& profile) {
   std::int64_t largest = 1;
   for (const ProfileEntry& entry : profile.entries) {

@@ -26,6 +26,8 @@ std::int64_t usual_sequence(const Profile& profile);
 bool estimates_kernels(const Profile& profile);
 /// Throws Error (usage) where nothing depends on whose kernels layers have.
 void require_estimated_kernels(const Profile& profile);
+/// Throws Error (usage) where there are no experts to bring tokens to.
+void require_experts(const Profile& profile);
 /// The largest measured one, or 1.
 std::int64_t usual_microbatch(const Profile& profile);
 

@@ -39,7 +39,7 @@ struct Problem : Constraints {
   /// part of the question.
   std::shared_ptr<LayerCostMemo> known_costs;
   Precision precision = Precision::float32;
-  Framework kernels = Framework::megatron;  ///< of layers whose costs are estimated
+  LayerKernels kernels = {};  ///< of layers whose costs are estimated
   std::int64_t global_batch = 1;
   std::int64_t sequence = 0;
   OptimizerChoice optimizer;

@@ -169,6 +169,19 @@ void require_states(const Problem& problem, const Target& target) {
   }
 }
 
+/// How tokens get to experts, and what the host sends at once.
+void require_launching(const LayerKernels& kernels, const Target& target) {
+  if (sends_once(kernels.dispatcher) && !target.dispatchers) {
+    refuse(target, "exports for ", target.system,
+           " have the dispatcher alltoall alone; plan without ", "--dispatcher ",
+           to_string(kernels.dispatcher));
+  }
+  if (kernels.graphs != CudaGraphs::none && !target.cuda_graphs) {
+    refuse(target, "exports for ", target.system, " have no CUDA graphs; plan without ",
+           "--cuda-graphs ", to_string(kernels.graphs));
+  }
+}
+
 }  // namespace
 
 Sharding usual_sharding(const Target& target) {
@@ -202,7 +215,9 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
   require_states(problem, target);
   if (!target.trains) problem.straight = true;
   problem.target = &target;
-  if (!said.kernels && estimates_kernels(problem.profile)) problem.kernels = target.kernels;
+  if (!said.kernels && estimates_kernels(problem.profile))
+    problem.kernels.framework = target.kernels;
+  require_launching(problem.kernels, target);
   return problem;
 }
 

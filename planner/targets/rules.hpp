@@ -42,6 +42,8 @@ inline Target over_megatron_core(std::string_view name, std::string_view version
           .gradient_buckets = true,
           .sharding = any_sharding,
           .precision = precisions_with_fp8,
+          .dispatchers = true,
+          .cuda_graphs = true,
           .against_model = against_model_of_megatron,
           .refuses = megatron_refuses};
 }

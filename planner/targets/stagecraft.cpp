@@ -68,6 +68,11 @@ std::vector<std::string> reasons_against_stagecraft(const Plan& plan, const Mode
       sharding_of_executor.end()) {
     refuse("sharding \"", to_string(plan.optimizer.sharding), "\"; plan with --sharding zero1");
   }
+  if (sends_once(plan.kernels.dispatcher))
+    refuse("the dispatcher ", to_string(plan.kernels.dispatcher), "; plan without --dispatcher");
+  if (plan.kernels.graphs != CudaGraphs::none)
+    refuse("CUDA graphs of ", plan.kernels.graphs == CudaGraphs::step ? "a step" : "layers",
+           "; plan without --cuda-graphs, and see run --graphs");
   if (plan.optimizer.gradient_bucket > 0)
     refuse("sums of gradients beside the last backward; plan without --gradient-bucket");
   if (std::ranges::find(precisions_of_executor, plan.precision) == precisions_of_executor.end())

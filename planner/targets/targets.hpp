@@ -52,6 +52,8 @@ struct Target {
   std::span<const Precision> precision = {};       ///< of products
   std::span<const OptimizerKind> optimizers = {};  ///< empty: every one
   Framework kernels = Framework::megatron;         ///< of its layers
+  bool dispatchers = false;                        ///< others of tokens than alltoall
+  bool cuda_graphs = false;                        ///< of layers or of a step
   /// Why it does not have a transformer of this kind, behind its name: "has no …"; empty if it
   /// does. Null: it has every one.
   std::vector<std::string> (*against_model)(const Model& model) = nullptr;

@@ -92,6 +92,8 @@ const std::map<std::string, std::string> values{
     {"--jitter", "20%"},
     {"--keep", "pp,vpp"},
     {"--kernels", "torch"},
+    {"--dispatcher", "deepep"},
+    {"--cuda-graphs", "layers"},
     {"--link-policy", "blocking-pair"},
     {"--mem-limit", "50%"},
     {"--memory", "9GiB"},

@@ -325,8 +325,20 @@ constexpr std::array differences{
         [](const PlanRow& a, const PlanRow& b) { return a.plan.precision != b.plan.precision; },
         "the faster one may compute less exactly"},
     Difference{"layers with different kernels",
-               [](const PlanRow& a, const PlanRow& b) { return a.plan.kernels != b.plan.kernels; },
+               [](const PlanRow& a, const PlanRow& b) {
+                 return a.plan.kernels.framework != b.plan.kernels.framework;
+               },
                "simulate PLAN --set kernels=torch or megatron shows one with the other's"},
+    Difference{"different dispatchers of tokens to experts",
+               [](const PlanRow& a, const PlanRow& b) {
+                 return a.plan.kernels.dispatcher != b.plan.kernels.dispatcher;
+               },
+               "simulate PLAN --set dispatcher=alltoall or deepep shows one with the other's"},
+    Difference{"different CUDA graphs",
+               [](const PlanRow& a, const PlanRow& b) {
+                 return a.plan.kernels.graphs != b.plan.kernels.graphs;
+               },
+               "simulate PLAN --set cuda-graphs=none or layers shows one with the other's"},
     Difference{"different tasks",
                [](const PlanRow& a, const PlanRow& b) {
                  const auto infers = [](const PlanRow& row) {

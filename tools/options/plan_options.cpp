@@ -35,6 +35,8 @@ PlanOptions options_from(const PlanFlags& flags) {
       .sequence = given(flags.sequence),
       .precision = read_flag("--precision", flags.precision, read_precision),
       .kernels = read_flag("--kernels", flags.kernels, read_framework),
+      .dispatcher = read_flag("--dispatcher", flags.dispatcher, read_dispatcher),
+      .graphs = read_flag("--cuda-graphs", flags.cuda_graphs, read_cuda_graphs),
       .optimizer = read_flag("--optimizer", flags.optimizer, read_optimizer_kind),
       .sharding = read_flag("--sharding", flags.sharding, sharding_of_word),
       .gradient_bucket = {},
@@ -65,8 +67,8 @@ ScriptVariables read_variables(const std::vector<std::string>& words) {
 }  // namespace
 
 bool PlanFlags::any() const {
-  for (const std::string* text : {&model, &cluster, &precision, &kernels, &optimizer, &sharding,
-                                  &gradient_bucket, &schedule, &replicas}) {
+  for (const std::string* text : {&model, &cluster, &precision, &kernels, &dispatcher, &cuda_graphs,
+                                  &optimizer, &sharding, &gradient_bucket, &schedule, &replicas}) {
     if (!text->empty()) return true;
   }
   return batch != 0 || microbatch != 0 || sequence != 0 || !variables.empty();
@@ -98,6 +100,12 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--kernels", flags.kernels,
                  concat(unless, "kernels of layers whose costs are estimated, megatron or torch"))
       ->type_name("NAME");
+  app.add_option("--dispatcher", flags.dispatcher,
+                 concat(unless, "dispatcher of tokens to experts: alltoall, deepep or hybridep"))
+      ->type_name("NAME");
+  app.add_option("--cuda-graphs", flags.cuda_graphs,
+                 concat(unless, "kernels that the host launches together: none, layers or step"))
+      ->type_name("WHICH");
   app.add_option("--optimizer", flags.optimizer, concat(unless, "optimizer adamw or sgd"))
       ->type_name("NAME");
   app.add_option("--sharding", flags.sharding,

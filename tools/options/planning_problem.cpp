@@ -336,7 +336,15 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
                           ? usual_precision(loaded.profile, kinds_of(problem))
                           : read_named("--precision", options.precision, read_precision);
   if (!options.kernels.empty()) {
-    problem.kernels = read_named("--kernels", options.kernels, read_framework);
+    problem.kernels.framework = read_named("--kernels", options.kernels, read_framework);
+    require_estimated_kernels(loaded.profile);
+  }
+  if (!options.dispatcher.empty()) {
+    problem.kernels.dispatcher = read_named("--dispatcher", options.dispatcher, read_dispatcher);
+    require_experts(loaded.profile);
+  }
+  if (!options.cuda_graphs.empty()) {
+    problem.kernels.graphs = read_named("--cuda-graphs", options.cuda_graphs, read_cuda_graphs);
     require_estimated_kernels(loaded.profile);
   }
   problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
@@ -457,6 +465,12 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "Kernels of layers whose costs are estimated: megatron or torch (those of --for "
                  "NAME, else megatron)")
       ->type_name("NAME");
+  app.add_option("--dispatcher", options.dispatcher,
+                 "What brings tokens to experts: alltoall, deepep or hybridep (alltoall)")
+      ->type_name("NAME");
+  app.add_option("--cuda-graphs", options.cuda_graphs,
+                 "Kernels that the host launches together: none, layers or step (none)")
+      ->type_name("WHICH");
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");
   app.add_option("--sharding", options.sharding,

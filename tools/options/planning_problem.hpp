@@ -22,8 +22,8 @@ class Console;
 
 /// Flags as they were given.
 struct PlanningOptions {
-  std::string model, microbatch = "auto", tensor_parallel = "auto", precision, kernels,
-                     optimizer = "adamw", sharding = "auto", schedule = "auto",
+  std::string model, microbatch = "auto", tensor_parallel = "auto", precision, kernels, dispatcher,
+                     cuda_graphs, optimizer = "adamw", sharding = "auto", schedule = "auto",
                      sequence_parallel = "auto", context_parallel = "auto",
                      expert_parallel = "auto", expert_tensor_parallel = "auto";
   double expert_load = 1;

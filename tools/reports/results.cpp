@@ -312,8 +312,15 @@ std::string_view device_word(const Plan& plan, const Cluster& cluster) {
 }
 
 std::string words_of_costs(const Plan& plan, Provenance provenance) {
-  return fmt::format("{} costs{}", to_string(provenance),
-                     plan.kernels == Framework::torch ? " of PyTorch's kernels" : "");
+  std::vector<std::string> of;
+  if (plan.kernels.framework == Framework::torch) of.emplace_back("PyTorch's kernels");
+  if (plan.kernels.dispatcher == Dispatcher::deepep) of.emplace_back("DeepEP");
+  if (plan.kernels.dispatcher == Dispatcher::hybridep) of.emplace_back("HybridEP");
+  if (plan.kernels.graphs == CudaGraphs::layers) of.emplace_back("layers in CUDA graphs");
+  if (plan.kernels.graphs == CudaGraphs::step) of.emplace_back("a step in a CUDA graph");
+  const std::string_view with = plan.kernels.framework == Framework::torch ? " of " : " with ";
+  return fmt::format("{} costs{}{}", to_string(provenance), of.empty() ? "" : with,
+                     fmt::join(of, ", "));
 }
 
 std::string prediction_sentence(const Plan& plan, const Cluster& cluster,

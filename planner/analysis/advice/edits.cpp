@@ -6,6 +6,7 @@
 #include "planner/analysis/advice/numbers.hpp"
 #include "planner/analysis/stage_recomputation.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "planner/problem/defaults.hpp"
 #include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft::advising {
@@ -27,7 +28,8 @@ class Edits {
       : plan_(loaded.plan),
         model_(loaded.profile.model),
         cluster_(loaded.cluster),
-        target_(target) {
+        target_(target),
+        estimates_(estimates_kernels(loaded.profile)) {
     add_recompute();
     add_training();
     add_schedules();
@@ -76,8 +78,25 @@ class Edits {
                                    ? "off"
                                    : std::string(is_megatron ? megatron_bucket : torch_bucket)}});
     }
+    add_launching();
     if (has_blocks() && tensor_degree(plan_) > 1)
       add({{"sp", plan_.parallelism.sequence ? "off" : "on"}});
+  }
+
+  /// What of layers is not measured: how tokens get to experts, and what the host sends at once.
+  void add_launching() {
+    if (!estimates_) return;
+    const LayerKernels& kernels = plan_.kernels;
+    if (plan_.parallelism.expert > 1 && (target_ == nullptr || target_->dispatchers)) {
+      // Racks of NVLink have the one, boxes of eight either.
+      const bool is_rack = !cluster_.levels.empty() && cluster_.levels.back().count > 16;
+      const Dispatcher other = sends_once(kernels.dispatcher) ? Dispatcher::alltoall
+                               : is_rack                      ? Dispatcher::hybridep
+                                                              : Dispatcher::deepep;
+      add({{"dispatcher", std::string(to_string(other))}});
+    }
+    if (kernels.graphs == CudaGraphs::none && (target_ == nullptr || target_->cuda_graphs))
+      add({{"cuda-graphs", std::string(to_string(CudaGraphs::layers))}});
   }
 
   void add_schedules() {
@@ -232,6 +251,7 @@ class Edits {
   const Model& model_;
   const Cluster& cluster_;
   const Target* target_;
+  bool estimates_;
   Numbers numbers_;
   std::vector<ChangeSet> edits_;
 };

@@ -52,6 +52,9 @@ std::string value_of(std::string_view key, const Plan& plan) {
   if (key == "schedule") return plan.schedule.name;
   if (key == "sharding") return std::string(to_string(plan.optimizer.sharding));
   if (key == "precision") return std::string(to_string(plan.precision));
+  if (key == "kernels") return std::string(to_string(plan.kernels.framework));
+  if (key == "dispatcher") return std::string(to_string(plan.kernels.dispatcher));
+  if (key == "cuda-graphs") return std::string(to_string(plan.kernels.graphs));
   if (key == "gradient-bucket") return std::to_string(plan.optimizer.gradient_bucket);
   if (key == "layers") return of_stages([](const Stage& stage) { return stage.layers.end; });
   if (key == "recompute") {

@@ -21,8 +21,12 @@ bool read_switch(std::string_view text) {
 
 void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   set_named(wishes, "precision", read_precision, plan.precision);
-  if (wishes.find("kernels") != nullptr) require_estimated_kernels(profile);
-  set_named(wishes, "kernels", read_framework, plan.kernels);
+  for (const std::string_view key : {"kernels", "cuda-graphs"})
+    if (wishes.find(key) != nullptr) require_estimated_kernels(profile);
+  if (wishes.find("dispatcher") != nullptr) require_experts(profile);
+  set_named(wishes, "kernels", read_framework, plan.kernels.framework);
+  set_named(wishes, "dispatcher", read_dispatcher, plan.kernels.dispatcher);
+  set_named(wishes, "cuda-graphs", read_cuda_graphs, plan.kernels.graphs);
   set_named(wishes, "sharding", sharding_of_word, plan.optimizer.sharding);
   set_named(wishes, "sp", read_switch, plan.parallelism.sequence);
   plan.parallelism.expert = wishes.number("ep", plan.parallelism.expert);

@@ -22,6 +22,16 @@ bool flag_in(const Cell& cell) {
   cell.fail(concat("expected yes or no, found \"", cell.text, "\""));
 }
 
+/// What the cell names, by a reader of names.
+template <class Value>
+Value named_in(const Cell& cell, Value (*read)(std::string_view)) {
+  try {
+    return read(cell.text);
+  } catch (const Error& error) {
+    cell.fail(error.message());
+  }
+}
+
 /// What `read` makes of the cell with the header's unit; its complaints get the place.
 template <class Read>
 auto quantity_in(const Cell& cell, Read read) {
@@ -126,46 +136,27 @@ void read_recompute_cell(RunDraft& draft, const Cell& cell) {
 }
 
 void read_precision_cell(RunDraft& draft, const Cell& cell) {
-  draft.run.recipe.work.precision =
-      quantity_in(cell, [](const std::string& text) { return read_precision(text); });
+  draft.run.recipe.work.precision = named_in(cell, read_precision);
 }
 
 void read_gradients_cell(RunDraft& draft, const Cell& cell) {
-  const Precision precision =
-      quantity_in(cell, [](const std::string& text) { return read_precision(text); });
+  const Precision precision = named_in(cell, read_precision);
   if (is_float8(precision) || precision == Precision::float64)
     cell.fail(concat("expected fp32, bf16 or fp16, found \"", cell.text, "\""));
   draft.run.recipe.work.gradient_bytes = element_bytes(precision);
 }
 
 void read_framework_cell(RunDraft& draft, const Cell& cell) {
-  draft.run.recipe.work.framework =
-      quantity_in(cell, [](const std::string& text) { return read_framework(text); });
+  draft.run.recipe.work.framework = named_in(cell, read_framework);
   draft.framework_said = true;
 }
 
-/// DeepEP and HybridEP send a token to each other node once.
 void read_dispatcher_cell(RunDraft& draft, const Cell& cell) {
-  for (const std::string_view plain : {"alltoall", "all-to-all"}) {
-    if (cell.text == plain) return;
-  }
-  for (const std::string_view forwarding : {"deepep", "hybridep", "flex"}) {
-    if (cell.text != forwarding) continue;
-    draft.run.recipe.work.forwards_in_nodes = true;
-    return;
-  }
-  cell.fail(concat("expected alltoall, deepep or hybridep, found \"", cell.text, "\""));
+  draft.run.recipe.work.dispatcher = named_in(cell, read_dispatcher);
 }
 
 void read_graphs_cell(RunDraft& draft, const Cell& cell) {
-  for (const auto& [name, graphs] :
-       {std::pair{"none", CudaGraphs::none}, std::pair{"layers", CudaGraphs::layers},
-        std::pair{"step", CudaGraphs::step}}) {
-    if (cell.text != name) continue;
-    draft.run.recipe.graphs = graphs;
-    return;
-  }
-  cell.fail(concat("expected none, layers or step, found \"", cell.text, "\""));
+  draft.run.recipe.graphs = named_in(cell, read_cuda_graphs);
 }
 
 void read_load_cell(RunDraft& draft, const Cell& cell) {

@@ -81,6 +81,7 @@ std::vector<int> parts_of(const Plan& plan) {
 
 Value deepspeed_value(Reasons& reasons, const Plan& plan, const Model& model) {
   require_plain(reasons, plan);
+  require_usual_launching(reasons, plan);
   require_whole_layers(reasons, plan);
   const bool is_whole = shards_gradients(plan.optimizer.sharding);
   if (is_whole && plan.stages.size() > 1) {

@@ -87,6 +87,15 @@ void require_whole_layers(Reasons& reasons, const Plan& plan) {
   }
 }
 
+void require_usual_launching(Reasons& reasons, const Plan& plan) {
+  if (sends_once(plan.kernels.dispatcher)) {
+    reasons.add(" is exported with the dispatcher alltoall alone, and the plan has ",
+                to_string(plan.kernels.dispatcher), "; megatron has it");
+  }
+  if (plan.kernels.graphs != CudaGraphs::none)
+    reasons.add(" is exported without CUDA graphs, which the plan has; megatron has them");
+}
+
 void require_plain(Reasons& reasons, const Plan& plan) {
   if (!plan.order.empty()) {
     reasons.add(" cuts a model in its own order of layers; this plan has another");

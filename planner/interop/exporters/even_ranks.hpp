@@ -24,6 +24,9 @@ Recompute same_recompute(Reasons& reasons, const Plan& plan);
 /// A reason if the plan shares tokens of a sequence or experts, for which the format has no words.
 void require_whole_layers(Reasons& reasons, const Plan& plan);
 
+/// A reason for each of: tokens that are sent to experts by other kernels than NCCL's, CUDA graphs.
+void require_usual_launching(Reasons& reasons, const Plan& plan);
+
 /// A reason for each of: layers in another order than the model's, weights that are not flushed,
 /// forwards ahead that are not the schedule's own.
 void require_plain(Reasons& reasons, const Plan& plan);

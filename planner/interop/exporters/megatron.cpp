@@ -338,7 +338,46 @@ void add_experts(Line& line, const Transformer& transformer, int layers) {
     line.add("moe-router-score-function", "sigmoid");
     line.on("moe-router-enable-expert-bias");
   }
-  line.add("moe-token-dispatcher-type", "alltoall");
+}
+
+/// What brings tokens to experts (`MoEFlexTokenDispatcher`), and what is a part of CUDA graphs: of
+/// layers with experts what comes before they are sent, since their number is not known before.
+void add_launching(Reasons& reasons, Line& line, const Plan& plan, const Transformer& transformer) {
+  const bool experts = transformer.experts.has_value();
+  if (experts && !sends_once(plan.kernels.dispatcher)) {
+    line.add("moe-token-dispatcher-type", "alltoall");
+  } else if (experts) {
+    line.add("moe-token-dispatcher-type", "flex");
+    line.add("moe-flex-dispatcher-backend", to_string(plan.kernels.dispatcher));
+    line.add("moe-router-dtype", "fp32");  // of the weights that both send
+  }
+  if (plan.kernels.graphs == CudaGraphs::none) return;
+  const bool is_step = plan.kernels.graphs == CudaGraphs::step;
+  line.add("cuda-graph-impl", is_step ? "full_iteration" : "transformer_engine");
+  if (is_step) {
+    line.on("no-check-for-nan-in-loss-and-grad");
+    if (experts) {
+      reasons.add(
+          " makes one CUDA graph of a step with experts only where tokens are padded to a "
+          "capacity, "
+          "which no plan says; --set cuda-graphs=layers has what comes before they are sent");
+    }
+    return;
+  }
+  if (experts) {
+    const std::string_view dense = transformer.experts->dense_blocks > 0 ? " mlp" : "";
+    line.add("cuda-graph-modules", fmt::format("attn{} moe_router moe_preprocess", dense));
+  }
+  const bool recomputes = std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return stage.recompute == Recompute::full ||
+           std::ranges::count(stage.again, Recomputed::full) > 0;
+  });
+  if (recomputes) {
+    reasons.add(
+        " makes no CUDA graphs of layers that it recomputes in full; plan without --cuda-graphs, "
+        "or "
+        "with selective recomputation");
+  }
 }
 
 void add_model(Line& line, const Plan& plan, const Model& model) {
@@ -499,6 +538,7 @@ MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Mod
   add_gradient_bucket(line, plan.optimizer.gradient_bucket);
   add_precision(reasons, line, plan.precision);
   add_model(line, plan, model);
+  add_launching(reasons, line, plan, *model.transformer);
   add_start(line, *model.transformer);
   return line;
 }

@@ -57,6 +57,11 @@ constexpr std::array bridge_names{
     BridgeName{"use-megatron-fsdp", "dist.use_megatron_fsdp", "false"},
     BridgeName{"data-parallel-sharding-strategy", "ddp.data_parallel_sharding_strategy"},
     BridgeName{"ckpt-format", "checkpoint.ckpt_format"},
+    BridgeName{"moe-token-dispatcher-type", "model.moe_token_dispatcher_type"},
+    BridgeName{"moe-flex-dispatcher-backend", "model.moe_flex_dispatcher_backend"},
+    BridgeName{"moe-router-dtype", "model.moe_router_dtype"},
+    BridgeName{"cuda-graph-impl", "model.cuda_graph_impl", "none"},
+    BridgeName{"cuda-graph-modules", "model.cuda_graph_scope"},
     BridgeName{"overlap-grad-reduce", "ddp.overlap_grad_reduce", "false"},
     BridgeName{"ddp-bucket-size", "ddp.bucket_size"},
 };
@@ -67,6 +72,12 @@ constexpr std::array also_said{
     BridgeName{"dist.use_megatron_fsdp", "ddp.use_megatron_fsdp"},
     BridgeName{"model.seq_length", "dataset.seq_length"},
 };
+
+/// Words as a list of an override.
+std::string as_list(std::string words) {
+  std::ranges::replace(words, ' ', ',');
+  return concat("'[", words, "]'");
+}
 
 std::string_view recipe_of(Reasons& reasons, Precision precision) {
   switch (precision) {
@@ -94,7 +105,7 @@ std::string bridge_overrides(Reasons& reasons, const Plan& plan, const Model& mo
     const std::string value = !is_there              ? std::string(name.otherwise)
                               : found->value.empty() ? "true"
                                                      : found->value;
-    add(name.member, value);
+    add(name.member, name.flag == "cuda-graph-modules" ? as_list(value) : value);
     for (const BridgeName& also : also_said) {
       if (also.flag == name.member) add(also.member, value);
     }

@@ -96,6 +96,7 @@ void add_checkpoints(Reasons& reasons, Value& value, const Plan& plan, const Mod
 }
 
 Value torch_value(Reasons& reasons, const Plan& plan, const Model& model) {
+  require_usual_launching(reasons, plan);
   if (plan.weights != WeightPolicy::flush) {
     reasons.add(" flushes weights after each batch; this plan has \"", to_string(plan.weights),
                 "\"");

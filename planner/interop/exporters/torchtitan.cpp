@@ -172,6 +172,7 @@ std::string titan_text(Reasons& reasons, const Plan& plan, const Model& model,
                        const Cluster& cluster) {
   require_family(reasons, model);
   require_plain(reasons, plan);
+  require_usual_launching(reasons, plan);
   const Degrees degrees = even_degrees(reasons, plan);
   const std::int64_t samples = samples_per_replica(reasons, plan, degrees.data);
   const TitanSharding sharding = sharding_of(reasons, plan, degrees);

@@ -56,6 +56,7 @@ std::string vllm_line(Reasons& reasons, const Plan& plan, const Model& model) {
                 " per device");
   }
   require_whole_layers(reasons, plan);
+  require_usual_launching(reasons, plan);
   const Degrees degrees = even_degrees(reasons, plan);
   std::string line = fmt::format("VLLM_PP_LAYER_PARTITION={} vllm serve \"$MODEL\"",
                                  fmt::join(partition(reasons, plan, model), ","));

@@ -28,7 +28,13 @@ Plan begin_plan(const PlanQuestion& question, Framework usual_kernels) {
   plan.precision =
       options.precision.value_or(usual_precision(question.profile, kinds_in_use(question.cluster)));
   if (options.kernels) require_estimated_kernels(question.profile);
-  if (estimates_kernels(question.profile)) plan.kernels = options.kernels.value_or(usual_kernels);
+  if (options.dispatcher) require_experts(question.profile);
+  if (options.graphs) require_estimated_kernels(question.profile);
+  if (estimates_kernels(question.profile)) {
+    plan.kernels = {.framework = options.kernels.value_or(usual_kernels),
+                    .dispatcher = options.dispatcher.value_or(Dispatcher::alltoall),
+                    .graphs = options.graphs.value_or(CudaGraphs::none)};
+  }
   plan.optimizer.kind = options.optimizer.value_or(OptimizerKind::adamw);
   plan.optimizer.sharding = options.sharding.value_or(Sharding::none);
   plan.optimizer.gradient_bucket = options.gradient_bucket.value_or(0);

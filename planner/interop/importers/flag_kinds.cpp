@@ -204,11 +204,6 @@ FlagKind kind_of_flag(std::string_view name) {
   return is_among(name, no_bearing_flags) ? FlagKind::no_bearing : FlagKind::unknown;
 }
 
-bool is_as_modelled(std::string_view name, std::string_view value) {
-  return (name == "moe-token-dispatcher-type" && value == "alltoall") ||
-         (name == "cuda-graph-impl" && value == "none");
-}
-
 bool is_section_without_bearing(std::string_view section) {
   constexpr std::array names{"exp_manager",
                              "data",

@@ -15,8 +15,6 @@ enum class FlagKind {
 
 /// `name` as `plain_flag_name` has it.
 FlagKind kind_of_flag(std::string_view name);
-/// Whether plans are costed just as this value of a flag has it run, so that nothing is left out.
-bool is_as_modelled(std::string_view name, std::string_view value);
 
 /// Whether the members of this part of a recipe are about something else than how a step runs:
 /// "exp_manager", "model.data", "trainer.callbacks".

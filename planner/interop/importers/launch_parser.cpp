@@ -79,7 +79,7 @@ class LaunchParser {
     const MegatronFlagKind kind = megatron_flag_kind(word.name);
     const bool is_plan_flag =
         (kind == MegatronFlagKind::valued || kind == MegatronFlagKind::on_or_off) &&
-        !is_of_same_name(word);
+        !is_of_same_name(word) && !is_other_value(word);
     if (is_plan_flag && is_other_model(word.section)) {
       parsed_.other_models.insert(word.section);
       parsed_.launch.not_modelled.push_back({text_of(original), word.place});
@@ -160,8 +160,7 @@ class LaunchParser {
                            (parsed_.dialect == Dialect::verl &&
                             word.section.find("actor_rollout_ref.actor") == std::string::npos);
     if (kind == FlagKind::unknown && is_beside) return FlagKind::no_bearing;
-    const bool is_usual = is_off || is_as_modelled(word.name, word.value.value_or(""));
-    if (kind == FlagKind::not_modelled && (is_usual || is_other_model(word.section)))
+    if (kind == FlagKind::not_modelled && (is_off || is_other_model(word.section)))
       return FlagKind::no_bearing;
     return kind;
   }

@@ -298,6 +298,21 @@ std::vector<std::string> shape_notes(const MegatronFlags& flags, const Model& mo
       concat("the flags are of another shape than the model \"", model.name, "\": ", differences)};
 }
 
+/// Tokens of a model without experts go nowhere.
+std::optional<Dispatcher> dispatcher_of(const MegatronFlags& flags, const Model& model) {
+  if (flags.dispatcher.empty() || !has_experts(model)) return {};
+  if (flags.dispatcher == "alltoall") return Dispatcher::alltoall;
+  return flags.flex.empty() ? Dispatcher::deepep : read_dispatcher(flags.flex);
+}
+
+/// A scope alone starts none.
+std::optional<CudaGraphs> graphs_of(const MegatronFlags& flags) {
+  if (flags.graphs.empty()) return {};
+  if (flags.graphs == "none") return CudaGraphs::none;
+  const bool whole = flags.graphs == "full_iteration" || flags.graphs_of_step;
+  return whole ? CudaGraphs::step : CudaGraphs::layers;
+}
+
 PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
   PlanOptions& options = question.options;
   const std::optional<Sharding> sharding = sharding_of(flags);
@@ -308,6 +323,13 @@ PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
   options.sharding =
       said_once(sharding, "--use-distributed-optimizer", options.sharding, "--sharding");
   options.sequence = said_once(flags.sequence, "--seq-length", options.sequence, "--sequence");
+  if (estimates_kernels(question.profile)) {
+    options.dispatcher =
+        said_once(dispatcher_of(flags, question.profile.model), "--moe-token-dispatcher-type",
+                  options.dispatcher, "--dispatcher");
+    options.graphs =
+        said_once(graphs_of(flags), "--cuda-graph-impl", options.graphs, "--cuda-graphs");
+  }
   // Without a flag Megatron-LM computes in fp32.
   if (!options.precision) options.precision = Precision::float32;
   if (!options.schedule.empty())

@@ -250,10 +250,51 @@ constexpr std::array known_flags{
                   fail_at(w, concat("expected zb, half or min, found \"", memory, "\""));
                 f.schedule = memory == "zb" ? "zb-v" : "v-" + memory;
               }},
+    KnownFlag{"moe-token-dispatcher-type",
+              [](Flags& f, const Word& w) { f.dispatcher = text_of(w); }},
+    KnownFlag{"moe-flex-dispatcher-backend",
+              [](Flags& f, const Word& w) { f.flex = text_of(w); }},
+    KnownFlag{"moe-enable-deepep",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.flex = "deepep";
+              },
+              true},
+    KnownFlag{"cuda-graph-impl", [](Flags& f, const Word& w) { f.graphs = text_of(w); }},
+    KnownFlag{"enable-cuda-graph",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.graphs = "local";
+              },
+              true},
+    KnownFlag{"external-cuda-graph",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.graphs = "transformer_engine";
+              },
+              true},
+    KnownFlag{"cuda-graph-scope",
+              [](Flags& f, const Word& w) { f.graphs_of_step = text_of(w) == "full_iteration"; }},
+    KnownFlag{"cuda-graph-modules",
+              [](Flags& f, const Word& w) { f.graphs_of_step = text_of(w) == "full_iteration"; }},
     KnownFlag{"moe-router-num-groups",
               [](Flags& f, const Word& w) { f.expert_groups = count_of(w); }},
     KnownFlag{"moe-router-group-topk",
               [](Flags& f, const Word& w) { f.expert_group_choice = count_of(w); }},
+};
+
+/// Values of flags that plans have.
+struct KnownValues {
+  std::string_view name;
+  std::string_view values;
+};
+constexpr std::array known_values{
+    KnownValues{"moe-token-dispatcher-type", "alltoall flex"},
+    KnownValues{"moe-flex-dispatcher-backend", "deepep hybridep"},
+    KnownValues{"cuda-graph-impl", "none local transformer_engine full_iteration"},
+    // The first of several: what a layer begins with.
+    KnownValues{"cuda-graph-scope", "full full_iteration attn"},
+    KnownValues{"cuda-graph-modules", "full full_iteration attn"},
 };
 
 /// Kinds of parallelism that plans do not have; a degree of 1 is none.
@@ -333,6 +374,13 @@ bool has_megatron_flags(std::string_view content) {
   return has("pipeline-model-parallel-") || has("pipeline_model_parallel") ||
          has("tensor-model-parallel-size") || has("tensor_model_parallel_size") ||
          has_arguments_dump(content);
+}
+
+bool is_other_value(const FlagWord& word) {
+  const auto known = std::ranges::find(known_values, word.name, &KnownValues::name);
+  if (known == known_values.end() || !word.value || !word.missing.empty()) return false;
+  const std::vector<std::string> values = split(std::string(known->values), ' ');
+  return std::ranges::count(values, *word.value) == 0;
 }
 
 MegatronFlagKind megatron_flag_kind(std::string_view name) {

@@ -68,7 +68,7 @@ TEST_CASE("a plan with one value set is the plan that has this value") {
   }
   SECTION("whose kernels layers have") {
     LoadedPlan expected = plan;
-    expected.plan.kernels = Framework::torch;
+    expected.plan.kernels.framework = Framework::torch;
     CHECK(after(plan, {"kernels=fsdp"}) == expected.plan);
     CHECK(step_after(plan, {"kernels=torch"}) == step(expected));
     CHECK(step(expected) != step(plan));
@@ -76,6 +76,16 @@ TEST_CASE("a plan with one value set is the plan that has this value") {
     measured.profile.entries.emplace_back();
     CHECK_THROWS_WITH(changed(measured, read({"kernels=torch"})),
                       Catch::Contains("these layers were measured"));
+    CHECK_THROWS_WITH(changed(measured, read({"cuda-graphs=layers"})),
+                      Catch::Contains("these layers were measured"));
+  }
+  SECTION("what the host sends at once, and what brings tokens to experts") {
+    LoadedPlan expected = plan;
+    expected.plan.kernels.graphs = CudaGraphs::layers;
+    CHECK(after(plan, {"cuda-graphs=layers"}) == expected.plan);
+    CHECK(step_after(plan, {"cuda-graphs=layers"}) <= step(plan));
+    CHECK_THROWS_WITH(changed(plan, read({"dispatcher=deepep"})),
+                      Catch::Contains("this model has none"));
   }
 }
 

@@ -20,7 +20,7 @@ namespace {
 /// no dropout, nothing beside anything.
 Recipe as_planned(Recipe recipe) {
   recipe.work.fused_attention = recipe.work.grouped_experts = true;
-  recipe.work.fused_loss = recipe.work.dropout = recipe.work.forwards_in_nodes = false;
+  recipe.work.fused_loss = recipe.work.dropout = false;
   recipe.work.gradient_bytes = 4;
   recipe.overlapped_gradients = recipe.overlapped_parameters = recipe.overlapped_messages = false;
   recipe.overlapped_transfers = recipe.overlapped_exchanges = false;
@@ -47,21 +47,24 @@ struct PlannedStage {
 PlannedStage stage_of_plan(const Recipe& recipe) {
   const WorkSetting& work = recipe.work;
   const int peers = work.tensor_parallel * work.context_parallel;
+  const int devices = std::max(peers, work.expert_parallel * work.expert_tensor_parallel);
   const int node = recipe.devices_per_node;
   const Cluster cluster = parse_cluster(
-      peers <= node ? concat(peers, "x", recipe.device)
-                    : concat((peers + node - 1) / node, "x", node, "x", recipe.device));
+      devices <= node ? concat(devices, "x", recipe.device)
+                      : concat((devices + node - 1) / node, "x", node, "x", recipe.device));
   const Profile profile{
       .model = make_transformer("run", recipe.transformer, recipe.blocks, work.sequence),
       .entries = {}};
-  CostBookSetting setting{.precision = work.precision,
-                          .sequence = work.sequence,
-                          .parallelism = {.sequence = work.sequence_parallel,
-                                          .context = work.context_parallel,
-                                          .expert = work.expert_parallel,
-                                          .expert_tensor = work.expert_tensor_parallel,
-                                          .expert_load = work.expert_load},
-                          .kernels = work.framework};
+  CostBookSetting setting{
+      .precision = work.precision,
+      .sequence = work.sequence,
+      .parallelism = {.sequence = work.sequence_parallel,
+                      .context = work.context_parallel,
+                      .expert = work.expert_parallel,
+                      .expert_tensor = work.expert_tensor_parallel,
+                      .expert_load = work.expert_load},
+      .kernels = {
+          .framework = work.framework, .dispatcher = work.dispatcher, .graphs = recipe.graphs}};
   const int layers = static_cast<int>(profile.model.layers.size());
   for (const Layer& layer : profile.model.layers)
     setting.again.push_back(is_block(layer) ? work.recompute : Recomputed::none);
@@ -105,6 +108,35 @@ TEST_CASE("layers and updates take the same in a plan and in the ledger", "[door
           check_equal(one_stage_of(recipe));
           recipe.work.framework = Framework::torch;
           check_equal(one_stage_of(recipe));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("exchanges between experts take the same in a plan and in the ledger", "[doors]") {
+  for (const std::string_view model : {"mixtral-8x7b", "deepseek-v2"}) {
+    for (const int experts_over : {2, 8, 16, 40}) {
+      for (const Dispatcher dispatcher : {Dispatcher::alltoall, Dispatcher::deepep}) {
+        for (const CudaGraphs graphs : {CudaGraphs::none, CudaGraphs::layers, CudaGraphs::step}) {
+          INFO(model << ", experts over " << experts_over << ", " << to_string(dispatcher) << ", "
+                     << to_string(graphs));
+          Recipe recipe;
+          recipe.transformer = *builtin_model(model).transformer;
+          recipe.transformer.experts->dense_blocks = 1;
+          if (recipe.transformer.experts->count % experts_over != 0) continue;
+          recipe.device = "h100";
+          recipe.work = {.microbatch = 1,
+                         .sequence = 4096,
+                         .expert_parallel = experts_over,
+                         .expert_tensor_parallel = 1,
+                         .precision = Precision::bfloat16,
+                         .dispatcher = dispatcher};
+          recipe.graphs = graphs;
+          recipe = one_stage_of(recipe);
+          const double planned = stage_of_plan(recipe).passes;
+          const double ledger = 1e9 * step_seconds(recipe, usual_constants(recipe.device)).work;
+          CHECK(planned == Approx(ledger).epsilon(1e-6));
         }
       }
     }

@@ -245,7 +245,7 @@ TEST_CASE("a peer that receives a token once receives less, and a node again les
   rates.message_seconds = rates.peer_seconds = 0;
   const auto messages = [&](int node, bool forwards) {
     recipe.devices_per_node = node;
-    recipe.work.forwards_in_nodes = forwards;
+    recipe.work.dispatcher = forwards ? Dispatcher::hybridep : Dispatcher::alltoall;
     return step_seconds(recipe, rates).messages;
   };
   // Two copies of a token to any of eight peers: 1 - 1/16 of them are the first to come.
@@ -258,7 +258,7 @@ TEST_CASE("dispatchers that receive a token once sort nothing, and launch fewer 
   const auto operations = [](bool forwards, int experts_over) {
     Recipe recipe = llama("deepseek-v2-lite");
     recipe.work.expert_parallel = experts_over;
-    recipe.work.forwards_in_nodes = forwards;
+    recipe.work.dispatcher = forwards ? Dispatcher::hybridep : Dispatcher::alltoall;
     return layer_operations(recipe.transformer, LayerKind::expert_transformer, recipe.work)
         .operations;
   };

@@ -17,15 +17,17 @@ std::vector<CostBookSetting> settings_of_books() {
   const CostBookSetting first{.precision = Precision::bfloat16,
                               .sequence = 2048,
                               .parallelism = {.sequence = true, .expert = 2}};
-  std::vector<CostBookSetting> all(9, first);
+  std::vector<CostBookSetting> all(11, first);
   all[1].precision = Precision::float32;
   all[2].sequence = 4096;
-  all[3].kernels = Framework::torch;
+  all[3].kernels.framework = Framework::torch;
   all[4].parallelism.sequence = false;
   all[5].parallelism.context = 2;
   all[6].parallelism.expert = 4;
   all[7].parallelism.expert_tensor = 1;
   all[8].parallelism.expert_load = 1.5;
+  all[9].kernels.dispatcher = Dispatcher::deepep;
+  all[10].kernels.graphs = CudaGraphs::layers;
   return all;
 }
 

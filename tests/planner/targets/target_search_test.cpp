@@ -161,7 +161,7 @@ TEST_CASE(
                                parse_cluster("8xh100"), 32, {8});
   problem.precision = Precision::bfloat16;
   const auto kernels = [&](const Target& target, SaidOfPlans said) {
-    return for_target(problem, target, said).kernels;
+    return for_target(problem, target, said).kernels.framework;
   };
   for (const Target* target :
        {&torch_target, &torch_2_11_target, &torchtitan_target, &deepspeed_target}) {
@@ -170,11 +170,28 @@ TEST_CASE(
   }
   CHECK(kernels(megatron_target, {}) == Framework::megatron);
   CHECK(kernels(megatron_bridge_target, {}) == Framework::megatron);
-  problem.kernels = Framework::torch;
+  problem.kernels.framework = Framework::torch;
   CHECK(kernels(megatron_target, {.kernels = true}) == Framework::torch);
   problem = random_transformer(1);
   REQUIRE_FALSE(problem.profile.entries.empty());
   CHECK(kernels(torch_target, {}) == Framework::megatron);
+}
+
+TEST_CASE("a framework says which dispatchers and graphs its exports have") {
+  Problem problem = problem_of({.model = builtin_model("mixtral-8x7b"), .entries = {}},
+                               parse_cluster("8xh100"), 32, {8});
+  problem.precision = Precision::bfloat16;
+  problem.kernels = {.dispatcher = Dispatcher::deepep, .graphs = CudaGraphs::layers};
+  for (const Target* target : {&megatron_target, &megatron_bridge_target})
+    CHECK(for_target(problem, *target, {}).kernels == problem.kernels);
+  for (const Target* target : {&torch_target, &torchtitan_target, &vllm_target}) {
+    CHECK_THAT(
+        message_of([&] { for_target(problem, *target, {}); }),
+        ContainsSubstring("the dispatcher alltoall alone; plan without --dispatcher deepep"));
+  }
+  problem.kernels.dispatcher = Dispatcher::alltoall;
+  CHECK_THAT(message_of([&] { for_target(problem, torchtitan_target, {}); }),
+             ContainsSubstring("no CUDA graphs; plan without --cuda-graphs layers"));
 }
 
 /// A small transformer with what frameworks differ about, and what may be asked of it.
@@ -246,13 +263,13 @@ TEST_CASE("what a framework's best plan takes is what its kernels take") {
   problem.optimizer.sharding = Sharding::zero3;
   const SearchResult found = search_exact(problem, {.explain = false});
   REQUIRE_FALSE(found.plans.empty());
-  REQUIRE(found.plans.front().plan.kernels == Framework::megatron);
+  REQUIRE(found.plans.front().plan.kernels.framework == Framework::megatron);
   std::optional<Duration> megatron, torchtitan;
   for (const FrameworkAnswer& answer :
        answers_of_frameworks(problem, {.sharding = true}, found.plans, {}, 1)) {
     if (!answer.best) continue;
     const Plan& plan = answer.best->plan;
-    CHECK(plan.kernels == answer.target->kernels);
+    CHECK(plan.kernels.framework == answer.target->kernels);
     CHECK(answer.best->prediction->step == predict(plan, problem.profile, problem.cluster).step);
     if (answer.target == &megatron_target) megatron = pace(*answer.best->prediction);
     if (answer.target == &torchtitan_target) torchtitan = pace(*answer.best->prediction);

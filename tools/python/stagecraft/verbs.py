@@ -19,8 +19,9 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          cp: Value | None = None, expert_parallel: Value | None = None, ep: Value | None = None,
          expert_tensor_parallel: Value | None = None, expert_nodes: int | None = None, expert_load: float | None = None,
          sequence: int | None = None, precision: Value | None = None, kernels: Value | None = None,
-         optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
-         schedule: Value | None = None, mem_limit: Value | None = None,
+         dispatcher: Value | None = None, cuda_graphs: Value | None = None, optimizer: Value | None = None,
+         sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
+         mem_limit: Value | None = None,
          recompute: Literal["auto", "none", "selective", "full", "layers"] | None = None, fix: Values | None = None,
          straight: bool = False, max_stages: int | None = None, min_layers_per_stage: int | None = None,
          objective: Value | None = None, tokens: Value | None = None, price: Values | None = None,
@@ -68,6 +69,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     precision: Precision: fp32, bf16, fp16, fp8 (products only), fp8+attention or fp64 (that of the profile or the
         device)
     kernels: Kernels of layers whose costs are estimated: megatron or torch (those of --for NAME, else megatron)
+    dispatcher: What brings tokens to experts: alltoall, deepep or hybridep (alltoall)
+    cuda_graphs: Kernels that the host launches together: none, layers or step (none)
     optimizer: Optimizer: adamw or sgd (adamw)
     sharding: Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of gradients, too; zero3 (or
         fsdp), …
@@ -131,6 +134,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--sequence", sequence, False, False),
         ("--precision", precision, False, False),
         ("--kernels", kernels, False, False),
+        ("--dispatcher", dispatcher, False, False),
+        ("--cuda-graphs", cuda_graphs, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -475,9 +480,10 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
            depth: int | None = None, time_limit: Value | None = None, memory: Value | None = None,
            mem_limit: Value | None = None, model: Input | None = None, cluster: Input | None = None,
            batch: int | None = None, gbs: int | None = None, microbatch: int | None = None, sequence: int | None = None,
-           precision: Value | None = None, kernels: Value | None = None, optimizer: Value | None = None,
-           sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
-           replicas: Value | None = None, set: Value | None = None, seed: int | None = None, threads: int | None = None,
+           precision: Value | None = None, kernels: Value | None = None, dispatcher: Value | None = None,
+           cuda_graphs: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
+           gradient_bucket: Value | None = None, schedule: Value | None = None, replicas: Value | None = None,
+           set: Value | None = None, seed: int | None = None, threads: int | None = None,
            progress: Progress = True) -> AdviseResult:
     """Tells what to change in a plan or launch script, in its framework's words.
 
@@ -499,6 +505,10 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
     sequence: With a plan, if the file leaves it open: tokens per sample, 32k for 32768
     precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8, fp8+attention or fp64
     kernels: With a plan, if the file leaves it open: kernels of layers whose costs are estimated, megatron or torch
+    dispatcher: With a plan, if the file leaves it open: dispatcher of tokens to experts: alltoall, deepep or
+        hybridep
+    cuda_graphs: With a plan, if the file leaves it open: kernels that the host launches together: none, layers or
+        step
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -527,6 +537,8 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         ("--sequence", sequence, False, False),
         ("--precision", precision, False, False),
         ("--kernels", kernels, False, False),
+        ("--dispatcher", dispatcher, False, False),
+        ("--cuda-graphs", cuda_graphs, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -879,10 +891,11 @@ def ledger(*, sets: Values | None = None, device: Value | None = None, constants
 def import_(format: Input, file: Input, *, device: Value | None = None, model: Input | None = None,
             cluster: Input | None = None, batch: int | None = None, gbs: int | None = None,
             microbatch: int | None = None, sequence: int | None = None, precision: Value | None = None,
-            kernels: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
-            gradient_bucket: Value | None = None, schedule: Value | None = None, replicas: Value | None = None,
-            set: Value | None = None, seed: int | None = None, threads: int | None = None,
-            output: PathLike | None = None, progress: Progress = True) -> ImportResult:
+            kernels: Value | None = None, dispatcher: Value | None = None, cuda_graphs: Value | None = None,
+            optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
+            schedule: Value | None = None, replicas: Value | None = None, set: Value | None = None,
+            seed: int | None = None, threads: int | None = None, output: PathLike | None = None,
+            progress: Progress = True) -> ImportResult:
     """Converts another system's model, profile or plan.
 
     format: huggingface: config.json of a model of one of the known families (stagecraft model list): layers and …
@@ -896,6 +909,10 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
     sequence: With a plan, if the file leaves it open: tokens per sample, 32k for 32768
     precision: With a plan, if the file leaves it open: precision fp32, bf16, fp16, fp8, fp8+attention or fp64
     kernels: With a plan, if the file leaves it open: kernels of layers whose costs are estimated, megatron or torch
+    dispatcher: With a plan, if the file leaves it open: dispatcher of tokens to experts: alltoall, deepep or
+        hybridep
+    cuda_graphs: With a plan, if the file leaves it open: kernels that the host launches together: none, layers or
+        step
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -919,6 +936,8 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         ("--sequence", sequence, False, False),
         ("--precision", precision, False, False),
         ("--kernels", kernels, False, False),
+        ("--dispatcher", dispatcher, False, False),
+        ("--cuda-graphs", cuda_graphs, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),

@@ -139,7 +139,7 @@ void set_some_blocks_again(Random& random, Plan& plan) {
 /// What the format leaves open, as the plan has it.
 PlanOptions left_open(const std::string& format, const Plan& plan) {
   PlanOptions options;
-  options.kernels = plan.kernels;
+  options.kernels = plan.kernels.framework;
   if (format != "megatron") options.sequence = plan.batch.sequence;
   const bool has_precision = format != "torch" && plan.precision != Precision::float32;
   if (format == "torch" || (format == "deepspeed" && !has_precision))
@@ -187,7 +187,8 @@ TEST_CASE("plans that are exported and imported again are the same") {
       const bool some_empty = format != "torch" && random.chance(30);
       Plan plan =
           random_plan(random, shape, may_interleave ? "interleaved" : "1f1b", question, some_empty);
-      if (random.chance(50)) plan.kernels = Framework::torch;
+      if (random.chance(50)) plan.kernels.framework = Framework::torch;
+      if (format == "megatron" && random.chance(30)) plan.kernels.graphs = CudaGraphs::step;
       if (format == "megatron") set_layers_again(random, plan);
       if (format == "deepspeed") set_all_layers_again(random, plan);
       if (format == "torch") set_some_blocks_again(random, plan);
@@ -234,6 +235,44 @@ TEST_CASE("plans with multi-token prediction go to Megatron-LM and back, or are 
   }
   CHECK(plans > 20);
   CHECK(refused > 5);
+}
+
+TEST_CASE("how tokens get to experts and what the host sends at once go to Megatron-LM and back") {
+  PlanQuestion question = question_of(4, "8xh100");
+  question.profile.model = builtin_model("mixtral-8x7b");
+  Plan plan = imported("megatron",
+                       "--pipeline-model-parallel-size 2 --expert-model-parallel-size 4 --bf16 "
+                       "--micro-batch-size 1 --global-batch-size 8 --seq-length 4096",
+                       question);
+  CHECK(plan.kernels == LayerKernels{});
+  using enum Dispatcher;
+  for (const Dispatcher dispatcher : {alltoall, deepep, hybridep}) {
+    for (const CudaGraphs graphs : {CudaGraphs::none, CudaGraphs::layers}) {
+      plan.kernels = {.dispatcher = dispatcher, .graphs = graphs};
+      const std::string text = written("megatron", loaded_from(plan, question));
+      INFO(text);
+      CHECK(write_plan(imported("megatron", text, question)) == write_plan(plan));
+      const std::string bridge = written("megatron-bridge", loaded_from(plan, question));
+      CHECK_THAT(bridge, ContainsSubstring(dispatcher == alltoall
+                                               ? "model.moe_token_dispatcher_type=alltoall "
+                                               : "model.moe_token_dispatcher_type=flex "));
+      CHECK_THAT(bridge, ContainsSubstring(graphs == CudaGraphs::none
+                                               ? "model.cuda_graph_impl=none "
+                                               : "model.cuda_graph_scope='[attn,moe_router,"));
+    }
+  }
+  plan.kernels = {.dispatcher = deepep, .graphs = CudaGraphs::step};
+  CHECK_THAT(refusal("megatron", plan, question),
+             ContainsSubstring("only where tokens are padded to a capacity"));
+  for (const std::string_view format : {"deepspeed", "vllm", "torch"}) {
+    CHECK_THAT(refusal(format, plan, question),
+               ContainsSubstring("the dispatcher alltoall alone, and the plan has deepep") &&
+                   ContainsSubstring("without CUDA graphs, which the plan has"));
+  }
+  plan.kernels.graphs = CudaGraphs::layers;
+  plan.stages.front().recompute = Recompute::full;
+  CHECK_THAT(refusal("megatron", plan, question),
+             ContainsSubstring("no CUDA graphs of layers that it recomputes in full"));
 }
 
 TEST_CASE("empty stages: with a word of warning, without names, or refused") {

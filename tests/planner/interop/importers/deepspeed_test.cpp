@@ -37,7 +37,7 @@ TEST_CASE("DeepSpeed: parts with a ds_config") {
   CHECK(plan.batch == Batch{.global = 24, .microbatch = 4, .microbatches = 6, .sequence = 8});
   CHECK(plan.optimizer == OptimizerChoice{OptimizerKind::adamw, Sharding::zero1});
   CHECK(plan.precision == Precision::bfloat16);
-  CHECK(plan.kernels == Framework::torch);
+  CHECK(plan.kernels.framework == Framework::torch);
 }
 
 TEST_CASE("DeepSpeed: checkpoints of every layer, of so many at a time, of whole stages, or none") {

@@ -147,6 +147,29 @@ TEST_CASE("what plans do not have is listed with its place, and so is what nobod
   CHECK(kind_of_flag("pipline-model-parallel-size") == FlagKind::unknown);
 }
 
+TEST_CASE("dispatchers and graphs that plans have are taken, others are listed") {
+  const auto of = [](const std::string& flags) {
+    return launch("pretrain_gpt.py --micro-batch-size 1 " + flags);
+  };
+  const MegatronFlags flags =
+      of("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep "
+         "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router moe_preprocess")
+          .flags;
+  CHECK(flags.dispatcher == "flex");
+  CHECK(flags.flex == "hybridep");
+  CHECK(flags.graphs == "transformer_engine");
+  CHECK_FALSE(flags.graphs_of_step);
+  CHECK(of("--moe-token-dispatcher-type flex --moe-enable-deepep").flags.flex == "deepep");
+  CHECK(of("--enable-cuda-graph --cuda-graph-scope full_iteration").flags.graphs_of_step);
+  CHECK(of("--external-cuda-graph").flags.graphs == "transformer_engine");
+  CHECK(texts(of("--moe-token-dispatcher-type allgather").not_modelled) ==
+        Texts{"--moe-token-dispatcher-type allgather :1"});
+  CHECK(texts(of("--moe-flex-dispatcher-backend ncclep").not_modelled) ==
+        Texts{"--moe-flex-dispatcher-backend ncclep :1"});
+  CHECK(texts(of("--cuda-graph-modules mamba").not_modelled) ==
+        Texts{"--cuda-graph-modules mamba :1"});
+}
+
 TEST_CASE("flags of all releases of Megatron-LM mean what they meant") {
   const auto flags = [](const std::string& line) {
     return launch("pretrain_gpt.py --micro-batch-size 1 " + line).flags;

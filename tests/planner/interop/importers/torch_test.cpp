@@ -35,7 +35,7 @@ TEST_CASE("torch: modules per stage, by the names of torchtitan, GPT-2 or Llama,
     CHECK(plan.order.empty());
     CHECK(plan.batch.microbatch == 2);
     CHECK(plan.schedule.name == "1f1b");
-    CHECK(plan.kernels == Framework::torch);
+    CHECK(plan.kernels.framework == Framework::torch);
   }
 }
 
