@@ -61,6 +61,16 @@ PLANS = {
     "prediction": ("deepseek-v3", "128xh100", "--pipeline-model-parallel-size 16"
                    " --decoder-last-pipeline-num-layers 1 --mtp-num-layers 1"
                    " --expert-model-parallel-size 8 --bf16 --use-distributed-optimizer"),
+    "sent once": ("mixtral-8x7b", "16xh100", "--pipeline-model-parallel-size 2"
+                  " --expert-model-parallel-size 8 --bf16 --moe-token-dispatcher-type flex"
+                  " --cuda-graph-impl transformer_engine"),
+    "sent once in racks": ("deepseek-v3", "128xgb200", "--pipeline-model-parallel-size 16"
+                           " --decoder-last-pipeline-num-layers 1 --mtp-num-layers 1"
+                           " --expert-model-parallel-size 8 --bf16 --use-distributed-optimizer"
+                           " --moe-token-dispatcher-type flex"
+                           " --moe-flex-dispatcher-backend hybridep --external-cuda-graph"),
+    "graph of a step": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16"
+                        " --cuda-graph-impl full_iteration"),
     "fp8": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16 --fp8-format hybrid"),
 }
 
