@@ -57,7 +57,7 @@ void add_fused_core(LayerBuilder& layer, const AttentionCore& shape) {
   Operation core{.name = "attention",
                  .kind = OperationKind::attention,
                  .batch = static_cast<double>(share.setting.microbatch) * shape.heads,
-                 .m = whole,
+                 .m = shape.window > 0 ? std::min(shape.window, whole) : whole,
                  .n = shape.score,
                  .k = whole,
                  .flops = 2 * scores * (shape.score + shape.value),

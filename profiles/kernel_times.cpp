@@ -107,12 +107,20 @@ double product_seconds(const Operation& operation, const KernelSetting& setting)
   return operation.flops / (peak * constants.product_rate) * slowdown;
 }
 
+/// Heads of this width and more have enough products beside the exponentials of their scores.
+constexpr double wide_head = 128;
+
 double attention_seconds(const Operation& operation, const KernelSetting& setting) {
   const KernelConstants& constants = setting.constants;
   const Float8Attention& narrow = setting.rates.float8_attention;
   double rate = constants.attention_rate * (operation.flash2 ? setting.rates.flash2_rate : 1);
   if (operation.narrow) rate *= operation.pass == Pass::forward ? narrow.forward : narrow.backward;
-  return operation.flops / (setting.wide_peak * rate) *
+  if (operation.n < wide_head && !operation.flash2)
+    rate *= std::pow(operation.n / wide_head, setting.rates.narrow_heads);
+  // Queries go by tiles, which see the keys of all their rows.
+  const bool has_window = operation.m < operation.k;
+  const double keys_in_vain = has_window ? tile_rows / operation.m : 0;
+  return operation.flops / (setting.wide_peak * rate) * (1 + keys_in_vain) *
          (1 + constants.attention_length / operation.m);
 }
 

@@ -42,6 +42,9 @@ struct SharedRates {
   /// FlashAttention 2, which PyTorch's attention takes, reaches so much of `attention_rate`: from
   /// Hopper on others are 1.5 to 2 times as fast (Shah et al. 2024, FlashAttention-3, section 4.1).
   double flash2_rate = 1;
+  /// Attention of heads narrower than 128 reaches (width / 128)^narrow_heads of `attention_rate`: a
+  /// score takes as many exponentials, and fewer products.
+  double narrow_heads = 0;
   Float8Attention float8_attention;
   bool operator==(const SharedRates&) const = default;
 };

@@ -36,8 +36,10 @@ struct WorkSetting {
 };
 
 enum class OperationKind {
-  product,         ///< `batch` products (m x k) (k x n)
-  attention,       ///< scores, softmax and weighted sum in one kernel; `k` is the sequence
+  product,  ///< `batch` products (m x k) (k x n)
+  /// Scores, softmax and weighted sum in one kernel; `k` is the sequence, `m` the keys that a query
+  /// sees at most, `n` the width of a head.
+  attention,
   traffic,         ///< limited by memory bandwidth
   all_reduce,      ///< of `bytes`, over the peers of `group`
   all_gather,      ///< `bytes` is what each has afterwards

@@ -34,6 +34,34 @@ TEST_CASE("PyTorch's attention is slower than the best kernel from Hopper on") {
   CHECK(forward("a100", Framework::torch) == forward("a100", Framework::megatron));
 }
 
+TEST_CASE("attention over windows and of narrow heads takes longer for what it computes") {
+  struct Shape {
+    double keys, width;
+    std::string_view device;
+  };
+  const auto rate_of = [](const Shape& shape, double sequence) {
+    Operation core{.kind = OperationKind::attention,
+                   .batch = 64,
+                   .m = shape.keys,
+                   .n = shape.width,
+                   .k = sequence,
+                   .flops = 1e15,
+                   .launches = 0};
+    const KernelSetting setting =
+        kernel_setting(builtin_device_kind(std::string(shape.device)), Precision::bfloat16);
+    return core.flops / operation_seconds(core, setting);
+  };
+  // NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training/results, causal: heads of 64 over
+  // 1024 keys beside heads of 128 over all of 8192 on an H200, the same over 128 keys on a GB200.
+  const double near_one = rate_of({1024, 64, "h200"}, 8192) / rate_of({8192, 128, "h200"}, 8192);
+  CHECK(near_one == Approx(349.0 / 644).epsilon(0.03));
+  const double narrow = rate_of({128, 64, "gb200"}, 4096) / rate_of({4096, 128, "gb200"}, 4096);
+  CHECK(narrow == Approx((161.0 / 1408 + 182.0 / 1148) / 2).epsilon(0.15));
+  // Wider heads than 128 gain nothing, and an A100 is nearer to its products with narrow ones.
+  CHECK(rate_of({4096, 192, "h100"}, 4096) == rate_of({4096, 128, "h100"}, 4096));
+  CHECK(rate_of({4096, 64, "a100"}, 4096) == rate_of({4096, 128, "a100"}, 4096));
+}
+
 TEST_CASE("of a layer without kernels to speak of the host's work is left: launches and modules") {
   KernelSetting setting;
   setting.constants.kernel_seconds = 0;
