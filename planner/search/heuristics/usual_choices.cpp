@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "planner/baselines/pipedream/pipedream_problem.hpp"
@@ -118,8 +119,14 @@ struct Timed {
   Time least = 0;
 };
 
-/// All of them, the fastest first.
-std::vector<Timed> timed_choices(const Space& space) {
+/// Milliseconds, which add up for all settings.
+bool takes_long_to_time(const Setting& setting, const UsualChoice& choice) {
+  constexpr std::int64_t most_instructions = 100'000;
+  return setting.microbatches * std::ssize(choice.replicas) > most_instructions;
+}
+
+/// All of them, the fastest first; last those that there was no time for.
+std::vector<Timed> timed_choices(const Space& space, const std::stop_token& stop) {
   std::vector<Timed> all;
   for (const Setting& setting : space.settings()) {
     if (has_many_devices(space, setting)) continue;
@@ -127,6 +134,10 @@ std::vector<Timed> timed_choices(const Space& space) {
     FastClock clock(space, setting);
     for (UsualChoice& choice : choices_for(space, setting)) {
       if (takes_turns && !choice.replicated) continue;
+      if (stop.stop_requested() && takes_long_to_time(setting, choice)) {
+        all.push_back({&setting, std::move(choice), std::numeric_limits<Time>::max()});
+        continue;
+      }
       Layout layout{.replicas = choice.replicas, .cuts = choice.cuts, .recompute = {}};
       layout.recompute.assign(choice.cuts.size() - 1, Recompute::none);
       // The clock knows steps of training, not steady states.
@@ -173,7 +184,7 @@ std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_tok
   };
   const bool wide = std::ranges::any_of(
       space.settings(), [&](const Setting& setting) { return has_many_devices(space, setting); });
-  for (const Timed& timed : timed_choices(space)) {
+  for (const Timed& timed : timed_choices(space, stop)) {
     if (stops()) break;
     if (!may_be_preferred(timed, candidates)) continue;
     compare(candidates, timed.setting->schedule.virtual_stages == 1
