@@ -55,8 +55,13 @@ std::string lower_case(std::string_view text) {
 std::string closest(std::string_view word, const std::vector<std::string>& known) {
   std::size_t best = std::max<std::size_t>(1, (word.size() + 2) / 3) + 1;
   std::string answer;
+  const std::string lower = lower_case(word);
   for (const std::string& candidate : known) {
-    const std::size_t away = distance(lower_case(word), lower_case(candidate));
+    // Each character that one has more is an edit: a page that somebody gave as a name is not
+    // compared with all of them.
+    const std::size_t longer = std::max(candidate.size(), word.size());
+    if (longer - std::min(candidate.size(), word.size()) >= best) continue;
+    const std::size_t away = distance(lower, lower_case(candidate));
     if (away >= best) continue;
     best = away;
     answer = candidate;
@@ -64,7 +69,7 @@ std::string closest(std::string_view word, const std::vector<std::string>& known
   if (!answer.empty() || word.size() < 3) return answer;
   // The family's name alone.
   const auto longer = std::ranges::find_if(known, [&](const std::string& candidate) {
-    return lower_case(candidate).starts_with(lower_case(word) + "-");
+    return lower_case(candidate).starts_with(lower + "-");
   });
   return longer == known.end() ? answer : *longer;
 }
