@@ -198,6 +198,15 @@ void replace_file(const std::string& path, std::string_view content) {
   fail_write(path, error);
 }
 
+/// Of a file that is to be written: no folder, and no name that can lead nowhere.
+std::filesystem::file_status status_for_writing(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status)) fail_write(path.string(), EISDIR);
+  if (!std::filesystem::status_known(status)) fail_write(path.string(), error.value());
+  return status;
+}
+
 }  // namespace
 
 void remove_temporary_file() noexcept {
@@ -212,8 +221,7 @@ std::string to_text(const Value& value) {
 
 void require_writable(const std::filesystem::path& path) {
   std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  if (std::filesystem::is_directory(status)) fail_write(path.string(), EISDIR);
+  const auto status = status_for_writing(path);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return;
   const std::filesystem::path target = std::filesystem::is_symlink(path, ignored)
                                            ? std::filesystem::weakly_canonical(path, ignored)
@@ -230,8 +238,7 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
     return;
   }
   std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  if (std::filesystem::is_directory(status)) fail_write(path.string(), EISDIR);
+  const auto status = status_for_writing(path);
   // A pipe or a device such as /dev/stdout is written to; it must not be replaced by a file.
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     return write_in_place(path.string(), content);

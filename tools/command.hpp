@@ -22,6 +22,8 @@ struct Command {
   std::string_view examples;  ///< lines `stagecraft …`, shown first in --help
   /// Declares the verb's arguments on `app` and returns what to do with them.
   Action (*declare)(CLI::App& app);
+  /// What -o names is a plan, a profile or a page, and never what is printed.
+  bool makes_file = false;
 };
 
 }  // namespace stagecraft

@@ -21,6 +21,7 @@
 #include "tools/launch/end_at_once.hpp"
 #include "tools/options/flag_meanings.hpp"
 #include "tools/reports/progress.hpp"
+#include "tools/system_refusal.hpp"
 
 namespace stagecraft {
 namespace {
@@ -173,7 +174,9 @@ int run_verb(Verb& verb) {
     if (verb.command->name != "run") end_at_once.emplace(console);
     std::optional<Progress> progress;
     if (verb.command->name != "run") progress.emplace(console, std::string(verb.command->name));
-    return verb.action(console);
+    const int code = verb.action(console);
+    if (!verb.command->makes_file) console.write_printed();
+    return code;
   } catch (const Error& error) {
     return console.error(error);
   } catch (const std::bad_alloc&) {
@@ -181,10 +184,7 @@ int run_verb(Verb& verb) {
   } catch (const std::length_error&) {
     return console.error(out_of_memory());  // more than a container can ever hold
   } catch (const std::system_error& error) {
-    // Of threads and files: something the system has no more of.
-    return console.error(Error(ErrorKind::execution,
-                               concat("the system refuses: ", error.what(),
-                                      "; are memory, threads or processes limited (ulimit -a)?")));
+    return console.error(system_refusal(error));
   } catch (const std::exception& error) {
     return console.error(Error(
         ErrorKind::bug, concat("unexpected: ", error.what(), " (this is a bug in stagecraft)")));

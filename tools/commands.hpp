@@ -35,14 +35,14 @@ inline constexpr std::array commands{
         "stagecraft import pipedream graph.txt -o vgg16.profile.json\n"
         "stagecraft import huggingface config.json -o llama.model.json\n"
         "stagecraft import megatron train.sh --model config.json --cluster 4x8xh100 -o plan.json",
-        declare_import},
+        declare_import, true},
     Command{"profile", "measure what each layer of a model costs on this machine",
             "stagecraft profile tiny-gpt --device cpu --microbatch 1,2,4 -o tiny.profile.json",
-            declare_profile},
+            declare_profile, true},
     Command{"plan", "find the best stages, replicas and schedule for a model on a cluster",
             "stagecraft plan tiny.profile.json 2xcpu --batch 16 -o plan.json\n"
             "stagecraft plan gpt2-1558m 8xa100 --batch 64 --schedule 1f1b,gpipe --json",
-            declare_plan},
+            declare_plan, true},
     Command{"check", "prove a plan or schedule safe, or give the reason why it is not",
             "stagecraft check plan.json\nstagecraft check 1f1b --stages 4 --microbatches 8\n"
             "stagecraft check schedule.csv",
@@ -65,7 +65,7 @@ inline constexpr std::array commands{
             "stagecraft advise plan.json\n"
             "stagecraft advise plan.json --keep tp,pp --for megatron\n"
             "stagecraft advise train.sh --model config.json --cluster 4x8xh100",
-            declare_advise},
+            declare_advise, true},
     Command{"run", "carry out a plan: train, measure, verify",
             "stagecraft run plan.json --steps 100 --data book.txt --verify\n"
             "stagecraft run plan.json --steps 5 --backend sleep --trace run.trace.json\n"
@@ -80,11 +80,11 @@ inline constexpr std::array commands{
     Command{"report", "write a page about a plan that opens offline and simulates in the browser",
             "stagecraft report plan.json -o page.html\n"
             "stagecraft report plan.json run.trace.json --against other.plan.json -o page.html",
-            declare_report},
+            declare_report, true},
     Command{
         "export", "write a plan in another system's format",
         "stagecraft export megatron plan.json\nstagecraft export torch plan.json -o stages.json",
-        declare_export},
+        declare_export, true},
     Command{"schedule", "list the schedules, show the order of one, or prove it safe",
             "stagecraft schedule list\nstagecraft schedule show interleaved --stages 4 "
             "--microbatches 8 --virtual 2\nstagecraft schedule show zb-v --stages 4 "
@@ -95,7 +95,7 @@ inline constexpr std::array commands{
             "stagecraft ledger --sets measured --constants constants.json --json",
             declare_ledger},
     Command{"calibrate", "fit the cost model's constants to measurements, with intervals",
-            "stagecraft calibrate measured.json -o constants.json", declare_calibrate},
+            "stagecraft calibrate measured.json -o constants.json", declare_calibrate, true},
     Command{"model", "list the built-in models, or show one layer by layer",
             "stagecraft model list\nstagecraft model show gpt2-124m\nstagecraft model show "
             "config.json --json",
@@ -108,7 +108,7 @@ inline constexpr std::array commands{
             "source <(stagecraft completion bash)\n"
             "stagecraft completion zsh -o ~/.zfunc/_stagecraft\n"
             "stagecraft completion fish -o ~/.config/fish/completions/stagecraft.fish",
-            declare_completion},
+            declare_completion, true},
     Command{"doctor", "say what this program was built with and what the machine lacks",
             "stagecraft doctor", declare_doctor},
 };

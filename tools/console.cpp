@@ -3,9 +3,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "executor/transports/processes.hpp"
 #include "profiles/json.hpp"
@@ -45,6 +47,17 @@ void write(std::FILE* stream, std::string_view text) {
 }
 
 /// The text as it may be shown, but for sequences that choose a colour ("\x1b[…m").
+std::string without_colours(std::string_view text) {
+  std::string plain;
+  std::size_t escape = text.find("\x1b[");
+  while (escape != text.npos) {
+    plain += text.substr(0, escape);
+    text.remove_prefix(std::min(text.find('m', escape), text.size() - 1) + 1);
+    escape = text.find("\x1b[");
+  }
+  return plain += text;
+}
+
 std::string with_own_colours(std::string_view text, bool colours) {
   std::string shown;
   while (!text.empty()) {
@@ -105,7 +118,9 @@ void Console::input(std::string path, std::string hash) {
 
 /// On a terminal, what names of others hold must not act: only our own colours do.
 void Console::print(std::string_view text) {
-  if (options_.json || options_.quiet || file_on_output_) return;
+  if (options_.json || file_on_output_) return;
+  if (!options_.output.empty()) printed_ += without_colours(text);
+  if (options_.quiet) return;
   Progress::clear_shown();
   write(stdout, output_is_terminal_ ? with_own_colours(text, color()) : std::string(text));
 }
@@ -139,7 +154,14 @@ bool Console::artefact(std::string_view content) {
     return true;
   }
   write_file(options_.output, content);
+  has_artefact_ = true;
   return true;
+}
+
+void Console::write_printed() {
+  const std::string text = std::exchange(printed_, {});
+  const bool is_for_file = !options_.output.empty() && options_.output != "-" && !has_artefact_;
+  if (is_for_file && !text.empty()) write_file(options_.output, text);
 }
 
 void Console::result(const nlohmann::ordered_json& result) {
@@ -152,7 +174,8 @@ void Console::result(const nlohmann::ordered_json& result) {
     document["inputs"].push_back({{"path", input.path}, {"xxh3", input.hash}});
   document["result"] = result;
   document["notes"] = notes_;
-  write(stdout, to_text(document));
+  printed_ = to_text(document);
+  write(stdout, printed_);
 }
 
 int Console::error(const Error& error, const nlohmann::ordered_json* result) {

@@ -62,6 +62,8 @@ class Console {
   /// The file a verb makes: to -o if given; with `-o -` to standard output, where no other text
   /// goes then. True if it was written. Throws Error (usage) for `-o -` beside --json.
   bool artefact(std::string_view content);
+  /// What was printed goes to -o, too, unless a file of the verb's own went there.
+  void write_printed();
   /// Ends the verb: with --json prints the document around `result`.
   void result(const nlohmann::ordered_json& result);
   /// Ends it with an error: a sentence on standard error and, with --json, a document. Returns the
@@ -76,12 +78,14 @@ class Console {
   bool output_is_terminal_ = false;
   bool error_is_terminal_ = false;
   bool file_on_output_ = false;
+  bool has_artefact_ = false;
   struct Input {
     std::string path;
     std::string hash;
   };
   std::vector<Input> inputs_;
   std::vector<std::string> notes_;
+  std::string printed_;  ///< for -o
 };
 
 }  // namespace stagecraft

@@ -139,8 +139,9 @@ void make_durable(const std::filesystem::path& folder, SystemCalls& calls) {
 
 // Renamed over a device such as /dev/null, a file would take it from the whole machine.
 void require_ordinary_file(const std::filesystem::path& path) {
-  std::error_code none;
-  const auto status = std::filesystem::status(path, none);
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::status_known(status)) fail_writing(path, error.value());
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     refuse_writing(path, "it is no ordinary file; name another one");
 }

@@ -292,6 +292,7 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
     save_weights(arguments.save_weights, loaded.profile.model, run);
   }
   console.result(result);
+  console.write_printed();  // before it is said that all is done
   return tell_stopped(console, options, run);
 }
 

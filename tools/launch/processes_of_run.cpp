@@ -32,6 +32,7 @@
 #include "tools/launch/files_of_mpirun.hpp"
 #include "tools/launch/lifeline.hpp"
 #include "tools/launch/own_command_line.hpp"
+#include "tools/system_refusal.hpp"
 
 namespace stagecraft {
 namespace {
@@ -340,9 +341,7 @@ std::optional<Error> failure_of(const std::function<void()>& body) {
   } catch (const std::bad_alloc&) {
     return Error(ErrorKind::execution, "this machine's memory is exhausted");
   } catch (const std::system_error& error) {
-    return Error(ErrorKind::execution,
-                 concat("the system refuses: ", error.what(),
-                        "; are memory, threads or processes limited (ulimit -a)?"));
+    return system_refusal(error);
   } catch (const std::exception& error) {
     return Error(ErrorKind::bug,
                  concat("unexpected: ", error.what(), " (this is a bug in stagecraft)"));
