@@ -232,9 +232,10 @@ int give_advice(Console& console, const CLI::App& app, const AdviseArguments& ar
     console.print(fmt::format("now {}, {}{}\n", format_duration(advice.now.step),
                               highest_peak(advice.now),
                               advice.now.fits ? "" : ": does not fit in memory"));
-    if (question.target != nullptr && !question.target->format.empty() && !advice.singles.empty())
+    if (question.target != nullptr && !question.target->format.empty() && !advice.singles.empty()) {
       console.print(fmt::format("in the words of {} {}\n", question.target->system,
                                 question.target->version));
+    }
     console.print(advice_table("single edits", advice.singles, unicode));
   };
   const Advice advice = advise(advised.loaded, question);

@@ -176,7 +176,7 @@ int show(Console& console, const ClusterArguments& arguments) {
                       {"levels", std::move(level_rows)}};
   if (!arguments.collectives.empty())
     result["collectives"] = print_collectives(console, cluster, arguments.collectives);
-  console.result(std::move(result));
+  console.result(result);
   return 0;
 }
 

@@ -50,9 +50,10 @@ ordered_json rows_json(const SetResult& result) {
 
 /// Where the constants of a set are from.
 std::string constants_in_words(const SetResult& result) {
-  if (result.claim != Claim::nothing_fitted)
+  if (result.claim != Claim::nothing_fitted) {
     return fmt::format("constants of {}, of which {} are fitted on {} of its rows", result.device,
                        result.calibration.fitted.size(), result.fitted_on);
+  }
   return fmt::format("constants of {}, fitted on other runs", result.device);
 }
 

@@ -197,9 +197,10 @@ int show(Console& console, const ModelArguments& arguments) {
   console.input(loaded.path, loaded.hash);
   if (arguments.sequence > 0)
     loaded.profile.model = with_sequence(loaded.profile.model, arguments.sequence);
-  if (arguments.without_prediction && prediction_parameters(loaded.profile.model) == 0)
+  if (arguments.without_prediction && prediction_parameters(loaded.profile.model) == 0) {
     fail_usage("--without-prediction: ", arguments.model,
                " has no modules for multi-token prediction");
+  }
   if (arguments.without_prediction) loaded.profile.model = without_prediction(loaded.profile.model);
   const Model& model = loaded.profile.model;
   console.artefact(write_model(model));

@@ -25,9 +25,10 @@ struct ReportArguments {
 
 PageRun read_measured_run(Console& console, const LoadedPlan& loaded, const std::string& path) {
   const auto [trace, hash] = read_measured_trace(console, path);
-  if (trace.about.contains("kind") && trace.about.at("kind") == "predicted")
+  if (trace.about.contains("kind") && trace.about.at("kind") == "predicted") {
     console.note(
         concat(path, " is a prediction, not a run: the page shows it as if it were measured"));
+  }
   const bool is_other = trace.about.contains("plan") && trace.about.at("plan") != loaded.hash;
   if (is_other) console.note("the trace was made from another version of this plan");
   return {.path = path,

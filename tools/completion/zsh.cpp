@@ -67,9 +67,11 @@ std::string zsh_option(const OptionWords& option, NumberedChoices& choices) {
                                             zsh_value(option, choices));
   if (option.is_repeated || option.names.size() == 1) {
     std::string all;
-    for (const std::string& name : option.names)
-      all += (all.empty() ? "" : " ") + in_single_quotes((option.is_repeated ? "*" : "") + name) +
-             rest;
+    for (const std::string& name : option.names) {
+      if (!all.empty()) all += " ";
+      all += in_single_quotes((option.is_repeated ? "*" : "") + name);
+      all += rest;
+    }
     return all;
   }
   std::string excluded, names;

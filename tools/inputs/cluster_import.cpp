@@ -132,7 +132,7 @@ int import_collectives(Console& console, const std::string& content, const Clust
     result["held_out_error"] = fit.held_out_error;
   }
   result["cluster"] = ordered_json::parse(write_cluster(cluster));
-  console.result(std::move(result));
+  console.result(result);
   return 0;
 }
 

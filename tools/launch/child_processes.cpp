@@ -147,8 +147,6 @@ class Lines {
  public:
   Lines(int descriptor, const std::function<Heard(const std::string&)>& hear)
       : descriptor_(descriptor), hear_(hear) {}
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
 
   /// Waits so long for something; whether something came.
   bool read_for(std::chrono::milliseconds patience) {

@@ -195,9 +195,10 @@ void experts_input(const T* dy, const ExpertSizes& sizes, const ExpertRows<T>& c
     for (std::int64_t i = 0; i < count; ++i)
       add(workspace + i * hidden, dx + rows[static_cast<std::size_t>(i)].token * hidden, hidden);
   }
-  for (std::int64_t token = 0; token < tokens; ++token)
+  for (std::int64_t token = 0; token < tokens; ++token) {
     logit_gradients(choice, token, dshares + token * chosen,
                     dlogits + token * choice.probabilities.columns);
+  }
 }
 
 template <class T>
