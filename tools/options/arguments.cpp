@@ -30,9 +30,10 @@ std::vector<std::int64_t> read_range(std::string_view flag, std::string_view tex
       flag, text.substr(dots + 2, colon == std::string_view::npos ? colon : colon - dots - 2),
       least, most);
   if (last < first) fail_usage(flag, ": the range \"", text, "\" is empty");
-  if (colon == std::string_view::npos && first < 1)
+  if (colon == std::string_view::npos && first < 1) {
     fail_usage(flag, ": a doubling range must start at 1 or more, or give a step: \"", text,
                ":1\"");
+  }
   const std::int64_t step =
       colon == std::string_view::npos ? 0 : read_integer(flag, text.substr(colon + 1), 1, most);
   constexpr std::size_t longest = 100'000;

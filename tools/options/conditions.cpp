@@ -65,9 +65,10 @@ std::vector<int> read_slow(const std::string& text, const Site& site) {
   std::vector<int> factors(site.devices.size(), 1'000'000);
   for (const std::string& word : read_words("--slow", text)) {
     const std::size_t colon = word.find(':');
-    if (colon == std::string::npos)
+    if (colon == std::string::npos) {
       fail_usage("--slow: expected DEVICE:PERCENT, as 2:20% for device 2 that computes 20 % ",
                  "longer, found \"", word, '"');
+    }
     const int device = read_device("--slow", word.substr(0, colon), site);
     const double longer = read_percent("--slow", word.substr(colon + 1), most_slower);
     factors[static_cast<std::size_t>(device)] = static_cast<int>(std::lround((1 + longer) * 1e6));
@@ -80,9 +81,10 @@ std::vector<Stop> read_stops(const std::string& text, const Site& site) {
   std::vector<Stop> stops;
   for (const std::string& word : read_words("--stop", text)) {
     const std::size_t place = word.find('@');
-    if (place == std::string::npos)
+    if (place == std::string::npos) {
       fail_usage("--stop: expected DEVICE@TIME[:DURATION] such as 2@100ms:50ms, found \"", word,
                  '"');
+    }
     const std::size_t colon = word.find(':', place);
     Stop& stop = stops.emplace_back();
     stop.device = read_device("--stop", word.substr(0, place), site);
@@ -110,7 +112,7 @@ std::vector<Bytes> read_limits(const std::string& text, const Program& program, 
 
 Network read_network(const LinkSharing& sharing, const Program& program, const Costs& costs,
                      const Site& site) {
-  const Network network = shared_network(program, costs, site.devices, site.cluster, sharing);
+  Network network = shared_network(program, costs, site.devices, site.cluster, sharing);
   if (network.links.empty() && !program.channels.empty()) {
     fail_usage("--sharing: no message takes a link any time; give --message SIZE and --bandwidth ",
                "RATE, or a PLAN on a cluster with links");

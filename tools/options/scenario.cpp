@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "simulator/checks/check.hpp"
 #include "tools/options/applicable.hpp"
 #include "tools/options/arguments.hpp"
@@ -20,7 +21,7 @@ namespace {
 template <class Quantity>
 std::vector<Quantity> per_stage(std::string_view flag, std::vector<Quantity> given,
                                 const ScheduleShape& shape) {
-  const auto stages = static_cast<std::size_t>(shape.devices * shape.virtual_stages);
+  const auto stages = index(shape.devices) * index(shape.virtual_stages);
   if (given.size() == stages && stages > 1) return given;
   if (given.size() != 1)
     fail_usage(flag, ": expected one value or ", stages, " (one per stage), found ", given.size());
@@ -52,7 +53,7 @@ std::vector<ChunkCosts> stage_costs(const ScenarioOptions& options,
   const bool trains =
       setting.file ? setting.file->schedule.trains : setting.kind->generate != inference;
   const bool split = splits_backward(options, setting, trains);
-  std::vector<ChunkCosts> costs(static_cast<std::size_t>(shape.devices * shape.virtual_stages));
+  std::vector<ChunkCosts> costs(index(shape.devices) * index(shape.virtual_stages));
   const auto fill = [&](Duration ChunkCosts::*member, std::string_view flag,
                         const std::string& text) {
     const std::vector<Duration> values = per_stage(flag, read_durations(flag, text), shape);
@@ -180,7 +181,7 @@ Cluster cluster_for(const ScenarioOptions& options, int devices) {
   };
   cluster.levels.push_back(level((devices + inner - 1) / inner, bandwidths.front()));
   if (nested) cluster.levels.push_back(level(inner, bandwidths.back()));
-  cluster.devices.assign(static_cast<std::size_t>((devices + inner - 1) / inner * inner), 0);
+  cluster.devices.assign(index((devices + inner - 1) / inner) * index(inner), 0);
   return cluster;
 }
 

@@ -22,7 +22,7 @@ struct Column {
   std::string (*cell)(const Outcome& outcome);
 };
 
-std::string numbers_only(const Outcome& outcome, std::string text) {
+std::string numbers_only(const Outcome& outcome, const std::string& text) {
   return outcome.refusal ? "-" : text;
 }
 

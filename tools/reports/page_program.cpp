@@ -172,7 +172,7 @@ void pack_works(PackedTable& table, const Program& program, const std::vector<in
   for (const std::uint64_t pattern : memory.taken) table.add(pattern);
   for (const std::uint64_t pattern : memory.given_back) table.add(pattern);
   for (const int i : order) {
-    table.add(static_cast<std::uint64_t>(peer_of_message(program, program.work[index(i)]) + 1));
+    table.add(index(peer_of_message(program, program.work[index(i)]) + 1));
   }
 }
 

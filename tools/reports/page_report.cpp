@@ -220,9 +220,10 @@ ordered_json waterfall_json(const Told& plan) {
   const double ideal = utilisation ? std::min(utilisation->model * step, compute) : compute;
   add("ideal compute",
       utilisation ? "the model's products at the devices' peak" : "forwards and backwards", ideal);
-  if (utilisation)
+  if (utilisation) {
     add("below the peak", "products below the peak, other work, messages within layers",
         compute - ideal);
+  }
   add("recompute", "forwards done again", mean(&Attribution::recompute));
   add("fill and drain", "idle in the order of work itself", mean(&Attribution::fill_drain));
   add("imbalance", "idle because devices have unequal work", mean(&Attribution::imbalance));

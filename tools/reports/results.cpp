@@ -135,7 +135,7 @@ std::vector<std::string> replica_words(const Stage& stage) {
 /// room for, "0-7 .. 120-127".
 std::string device_list(const Plan& plan, std::size_t first, std::size_t last) {
   const std::vector<std::string> replicas = replica_words(plan.stages[first]);
-  const std::string all = fmt::format("{}", fmt::join(replicas, " "));
+  std::string all = fmt::format("{}", fmt::join(replicas, " "));
   constexpr std::size_t widest = 15;
   if (first == last && all.size() <= widest) return all;
   return replicas.front() + " .. " + replica_words(plan.stages[last]).back();

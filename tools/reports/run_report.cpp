@@ -121,9 +121,10 @@ std::string_view verify_run(Console& console, const LoadedPlan& loaded, const Da
     return "tolerance";
   }
   const std::string difference = first_difference(run, reference);
-  if (!difference.empty())
+  if (!difference.empty()) {
     throw Error(ErrorKind::check,
                 concat("the run differs from the single-device reference: ", difference));
+  }
   console.print(console.unicode() ? "losses and weights equal the single-device run bit for bit ✔\n"
                                   : "losses and weights equal the single-device run bit for bit\n");
   return "bitwise";
