@@ -134,9 +134,10 @@ Space::Space(const Problem& problem)
                             .parallelism = parallelism,
                             .sharding = problem.optimizer.sharding,
                             .kernels = problem.kernels};
-    if (!again.empty())
+    if (!again.empty()) {
       plain_books_.push_back(
           std::make_unique<CostBook>(problem.profile, cluster_, setting, known_costs_));
+    }
     setting.again = again;
     books_.push_back(
         std::make_unique<CostBook>(problem.profile, cluster_, std::move(setting), known_costs_));

@@ -30,9 +30,10 @@ std::string against_peers_of_executor(const Model& model, int peers) {
   if (!model.transformer) return "";
   for (const Layer& layer : model.layers) {
     const std::string reason = reason_against_dividing(*model.transformer, layer, peers);
-    if (!reason.empty())
+    if (!reason.empty()) {
       return concat("stagecraft run does not divide layer \"", layer.name, "\" of ", model.name,
                     " among ", peers, " tensor-parallel devices: ", reason);
+    }
   }
   return "";
 }
@@ -70,9 +71,10 @@ std::vector<std::string> reasons_against_stagecraft(const Plan& plan, const Mode
   }
   if (sends_once(plan.kernels.dispatcher))
     refuse("the dispatcher ", to_string(plan.kernels.dispatcher), "; plan without --dispatcher");
-  if (plan.kernels.graphs != CudaGraphs::none)
+  if (plan.kernels.graphs != CudaGraphs::none) {
     refuse("CUDA graphs of ", plan.kernels.graphs == CudaGraphs::step ? "a step" : "layers",
            "; plan without --cuda-graphs, and see run --graphs");
+  }
   if (plan.optimizer.gradient_bucket > 0)
     refuse("sums of gradients beside the last backward; plan without --gradient-bucket");
   if (std::ranges::find(precisions_of_executor, plan.precision) == precisions_of_executor.end())
