@@ -132,6 +132,11 @@ std::vector<std::string> builtin_clusters();
 /// A level without one takes the device kind's own. Throws Error (usage) that says what is wrong
 /// and where in the text.
 Cluster parse_cluster(std::string_view text);
+/// The same expression with fewer devices in each innermost part: the largest power of two, of
+/// which degrees of parallelism are made ("4x72xgb200": "4x64xgb200", "gb200-nvl72": "64xgb200").
+/// Nothing where they are so many already, or fewer than six, where fewer would have other links,
+/// or the text is no expression.
+std::optional<std::string> with_narrower_boxes(std::string_view text);
 
 // stagecraft-cluster/1; the annotated example opens cluster_json.cpp.
 Cluster read_cluster(const class Json& json);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <filesystem>
 
@@ -317,6 +318,36 @@ Cluster load_cluster(std::string_view argument) {
     if (!std::filesystem::exists(std::filesystem::path(argument), ignored)) throw;
   }
   return read_cluster_file(argument);
+}
+
+std::optional<std::string> with_narrower_boxes(std::string_view text) {
+  const std::string_view expression = text.substr(0, text.find('@'));
+  std::size_t name = 0, last = 0;  // where the device's name and the innermost count begin
+  for (std::size_t end = 0; end < expression.size(); ++end) {
+    if (expression[end] >= '0' && expression[end] <= '9') continue;
+    if (expression[end] != 'x' || end == name) break;
+    last = name;
+    name = end + 1;
+  }
+  const Box* box = find_box(expression.substr(name));
+  if (box == nullptr && name == 0) return {};
+  const std::size_t outer = box != nullptr ? name : last;
+  int count = 0;
+  if (box != nullptr) {
+    count = box->devices;
+  } else if (std::from_chars(text.data() + last, text.data() + name, count).ec != std::errc{}) {
+    return {};
+  }
+  const unsigned narrower = std::bit_floor(static_cast<unsigned>(std::max(count, 1)));
+  constexpr int few = 6;
+  if (count < few || static_cast<unsigned>(count) == narrower) return {};
+  const std::string_view kind = box != nullptr ? box->kind : expression.substr(name);
+  const std::string result =
+      concat(text.substr(0, outer), narrower, "x", kind, text.substr(expression.size()));
+  // Nine devices are no box, where eight are.
+  const bool same_link =
+      parse_cluster(text).levels.back().link == parse_cluster(result).levels.back().link;
+  return same_link ? std::optional(result) : std::nullopt;
 }
 
 }  // namespace stagecraft

@@ -97,6 +97,21 @@ TEST_CASE("a level without a link takes the device kind's own") {
         std::vector<Level>{{1, parse_cluster("8xh100").levels[0].link}});
 }
 
+TEST_CASE("boxes of a number that is no power of two have narrower ones with the same links") {
+  const auto narrower = [](std::string_view text) {
+    return with_narrower_boxes(text).value_or("none");
+  };
+  CHECK(narrower("4x72xgb200") == "4x64xgb200");
+  CHECK(narrower("gb200-nvl72") == "64xgb200");
+  CHECK(narrower("8xgb300-nvl72@400Gb/s") == "8x64xgb300@400Gb/s");
+  CHECK(narrower("2x6xh100") == "2x4xh100");
+  for (const std::string_view none :
+       {"4x64xgb200", "8xh100", "hgx-h100", "3xh100", "h100", "4xdgx-a100", "my.cluster.json"})
+    CHECK(narrower(none) == "none");
+  // Nine devices are no box.
+  CHECK(narrower("9xa100") == "none");
+}
+
 TEST_CASE("a bad expression is refused with what is wrong and where") {
   const auto complaint = [](const char* text) {
     CHECK(exit_code_of([&] { parse_cluster(text); }) == 2);
