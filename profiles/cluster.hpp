@@ -134,8 +134,8 @@ std::vector<std::string> builtin_clusters();
 Cluster parse_cluster(std::string_view text);
 /// The same expression with fewer devices in each innermost part: the largest power of two, of
 /// which degrees of parallelism are made ("4x72xgb200": "4x64xgb200", "gb200-nvl72": "64xgb200").
-/// Nothing where they are so many already, or fewer than six, where fewer would have other links,
-/// or the text is no expression.
+/// Nothing where they are so many already, or fewer than six, or more than a box has, or where the
+/// text is no expression.
 std::optional<std::string> with_narrower_boxes(std::string_view text);
 
 // stagecraft-cluster/1; the annotated example opens cluster_json.cpp.

@@ -342,12 +342,9 @@ std::optional<std::string> with_narrower_boxes(std::string_view text) {
   constexpr int few = 6;
   if (count < few || static_cast<unsigned>(count) == narrower) return {};
   const std::string_view kind = box != nullptr ? box->kind : expression.substr(name);
-  const std::string result =
-      concat(text.substr(0, outer), narrower, "x", kind, text.substr(expression.size()));
-  // Nine devices are no box, where eight are.
-  const bool same_link =
-      parse_cluster(text).levels.back().link == parse_cluster(result).levels.back().link;
-  return same_link ? std::optional(result) : std::nullopt;
+  // More are machines on a network.
+  if (box == nullptr && count > device_named(builtin_device_kind_called(kind)).links.box) return {};
+  return concat(text.substr(0, outer), narrower, "x", kind, text.substr(expression.size()));
 }
 
 }  // namespace stagecraft

@@ -97,7 +97,7 @@ TEST_CASE("a level without a link takes the device kind's own") {
         std::vector<Level>{{1, parse_cluster("8xh100").levels[0].link}});
 }
 
-TEST_CASE("boxes of a number that is no power of two have narrower ones with the same links") {
+TEST_CASE("boxes of a number that is no power of two have narrower ones") {
   const auto narrower = [](std::string_view text) {
     return with_narrower_boxes(text).value_or("none");
   };
