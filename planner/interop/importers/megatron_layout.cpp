@@ -174,6 +174,14 @@ void require_compatible(const MegatronFlags& flags) {
         "--num-virtual-stages-per-pipeline-rank instead of "
         "--num-layers-per-virtual-pipeline-stage");
   }
+  // get_transformer_layer_offset of megatron/core/transformer/transformer_layer.py divides what the
+  // ends leave by the number of stages between them.
+  if (split.first && split.last && flags.pipeline == 2 && flags.virtual_stages.value_or(1) > 1) {
+    fail_with_help(ErrorKind::input,
+                   "with virtual stages Megatron-LM ends in a division by zero: of two pipeline "
+                   "ranks both sizes are said, and no stage is left between them",
+                   {"leave --decoder-last-pipeline-num-layers away: it has the rest"});
+  }
   if (flags.pipeline == 1 &&
       (flags.virtual_stages.value_or(1) > 1 || flags.virtual_size.value_or(1) > 1))
     fail("virtual stages need at least 2 pipeline ranks; --pipeline-model-parallel-size is 1");

@@ -62,7 +62,7 @@ const std::vector<Published> runs{
      .nodes = 256,
      .node = "8xh100@50GB/s,200GB/s",
      .seconds = 19.9,
-     .error = 0.314,
+     .error = 0.390,
      .fits = false},
 };
 

@@ -348,6 +348,12 @@ TEST_CASE("flags that contradict each other, or that plans have no words for, ar
       mentions("--num-layers-per-virtual-pipeline-stage 2 "
                "--num-virtual-stages-per-pipeline-rank 2",
                "say the same in two ways"));
+  CHECK(
+      mentions("--num-virtual-stages-per-pipeline-rank 2 --decoder-first-pipeline-num-layers 2 "
+               "--decoder-last-pipeline-num-layers 6",
+               "a division by zero: of two pipeline ranks both sizes are said"));
+  CHECK_FALSE(mentions(
+      "--num-virtual-stages-per-pipeline-rank 2 --decoder-first-pipeline-num-layers 2", "zero"));
   CHECK(mentions("--context-parallel-size 2", "2 pipeline ranks of 1 tensor-parallel x 2 context"));
   CHECK_FALSE(mentions("--context-parallel-size 1", "context"));
   CHECK(mentions("--hierarchical-context-parallel-sizes 2", "in several levels"));
