@@ -129,8 +129,7 @@ bool asks_for_json(std::span<const char* const> arguments) {
 /// What has been printed so far has been written, or an error says that it has not.
 int written(int code) {
   if (!std::cout.flush() || std::fflush(stdout) != 0) {
-    throw Error(ErrorKind::execution,
-                "standard output cannot be written: is the disk full, or the reader gone?");
+    throw Error(ErrorKind::execution, output_is_gone);
   }
   return code;
 }

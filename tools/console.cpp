@@ -41,8 +41,7 @@ bool is_written(std::FILE* stream, std::string_view text) {
 /// Throws Error (execution) where standard output does not take it; standard error may be closed.
 void write(std::FILE* stream, std::string_view text) {
   if (!is_written(stream, text) && stream == stdout) {
-    throw Error(ErrorKind::execution,
-                "standard output cannot be written: is the disk full, or the reader gone?");
+    throw Error(ErrorKind::execution, output_is_gone);
   }
 }
 

@@ -29,6 +29,10 @@ struct CommonOptions {
   int threads = 0;  ///< 0: as many as there are cores
 };
 
+/// What is said where standard output takes no more.
+inline constexpr const char* output_is_gone =
+    "standard output cannot be written: is the disk full, or the reader gone?";
+
 class Console {
  public:
   Console(std::string command, CommonOptions options);

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "profiles/error.hpp"
@@ -51,6 +53,7 @@ struct ChildStart {
   const std::vector<char*>& words;
   const std::vector<char*>& environment;
   int errors = -1;   ///< its standard error
+  int output = -1;   ///< its standard output; -1: ours
   int nothing = -1;  ///< its standard input
   int failure = -1;  ///< where it says why it could not be started
   int signal_of_parents_death = SIGKILL;
@@ -67,6 +70,7 @@ struct ChildStart {
   if (tie_to_parent(start.signal_of_parents_death, start.parent)) {
     dup2(start.nothing, STDIN_FILENO);
     dup2(start.errors, STDERR_FILENO);
+    if (start.output >= 0) dup2(start.output, STDOUT_FILENO);
     environ = const_cast<char**>(start.environment.data());
     execvp(start.words[0], start.words.data());
   }
@@ -109,7 +113,7 @@ struct Pipe {
 };
 
 /// Nothing if it cannot be started.
-std::optional<pid_t> start(const ChildCommand& command, int errors) {
+std::optional<pid_t> start(const ChildCommand& command, int errors, int output) {
   const std::vector<char*> words = pointers_to(command.words);
   const std::vector<std::string> variables = environment_with(command.environment);
   const std::vector<char*> environment = pointers_to(variables);
@@ -120,6 +124,7 @@ std::optional<pid_t> start(const ChildCommand& command, int errors) {
   const ChildStart how{.words = words,
                        .environment = environment,
                        .errors = errors,
+                       .output = output,
                        .nothing = nothing.number(),
                        .failure = failure.in.number(),
                        .signal_of_parents_death = command.signal_of_parents_death,
@@ -186,6 +191,53 @@ class Lines {
   bool is_to_end_ = false, begun_ = false;  ///< by what was said
 };
 
+/// What children print, handed on to standard output as it comes. Where that takes no more, the
+/// rest is read and lost, so that nobody waits.
+class HandedOn {
+ public:
+  ~HandedOn() { finish(); }
+  HandedOn() = default;
+  HandedOn(const HandedOn&) = delete;
+  HandedOn& operator=(const HandedOn&) = delete;
+
+  int in() const { return pipe_.in.number(); }
+  /// When all children have been started.
+  void begin() {
+    pipe_.in.close_now();
+    reader_ = std::thread([this] { hand_on(); });
+  }
+  /// When all have ended: what they printed has come by then.
+  void finish() {
+    pipe_.in.close_now();
+    if (reader_.joinable()) reader_.join();
+  }
+  bool is_lost() const { return is_lost_; }
+
+ private:
+  void hand_on() {
+    std::array<char, 4096> bytes{};
+    for (;;) {
+      const ssize_t came = ::read(pipe_.out.number(), bytes.data(), bytes.size());
+      if (came < 0 && errno == EINTR) continue;
+      if (came <= 0) return;
+      if (!is_lost_ && !is_written({bytes.data(), static_cast<std::size_t>(came)})) is_lost_ = true;
+    }
+  }
+  static bool is_written(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return false;
+      text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+  }
+
+  Pipe pipe_;
+  std::thread reader_;
+  std::atomic<bool> is_lost_{false};
+};
+
 class Children {
  public:
   explicit Children(std::chrono::milliseconds patience) : patience_(patience) {}
@@ -219,7 +271,7 @@ class Children {
     deadline_ = std::min(deadline_, Clock::now() + patience_);
   }
 
-  /// They have taken too long to begin.
+  /// They have taken too long to begin, or nobody hears what they say.
   void give_up() { deadline_ = Clock::time_point::min(); }
 
   /// Whether all have ended.
@@ -271,18 +323,23 @@ std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
                                    std::optional<std::chrono::milliseconds> longest_start,
                                    const std::string& not_found) {
   Pipe errors;
+  std::optional<HandedOn> output;
   Lines lines(errors.out.number(), hear);
   Children children(patience);
   const auto start_of_all = Clock::now();
   for (const ChildCommand& command : commands) {
-    const auto child = start(command, errors.in.number());
+    if (command.output_through_us && !output && isatty(STDOUT_FILENO) == 0) output.emplace();
+    const bool through_us = command.output_through_us && output.has_value();
+    const auto child = start(command, errors.in.number(), through_us ? output->in() : -1);
     if (!child) throw Error(ErrorKind::execution, not_found);
     children.add(*child);
   }
   errors.in.close_now();
+  if (output) output->begin();
   for (;;) {
     children.hear_signals(interrupt, commands);
     if (lines.is_to_end()) children.hear_end();
+    if (output && output->is_lost()) children.give_up();
     if (longest_start && !lines.begun() && Clock::now() - start_of_all > *longest_start)
       children.give_up();
     if (children.look(WNOHANG)) break;
@@ -291,7 +348,11 @@ std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
   while (lines.read_for(0ms)) {
   }
   lines.finish();
-  return children.ends();
+  std::vector<ChildEnd> ends = children.ends();
+  if (output) output->finish();
+  for (std::size_t i = 0; output && i < ends.size(); ++i)
+    ends[i].lost_output = commands[i].output_through_us && output->is_lost();
+  return ends;
 }
 
 bool tie_to_parent(int signal, pid_t parent) {

@@ -19,6 +19,9 @@ struct ChildCommand {
   /// What it is sent when this program is: SIGINT and SIGTERM, or where it would pass on neither,
   /// as mpirun does, SIGUSR1 and SIGUSR2.
   bool passes_on_user_signals = false;
+  /// What it prints comes through this program where nobody watches a terminal: it would not say
+  /// that its own standard output takes no more, as mpirun does not.
+  bool output_through_us = false;
   /// What the kernel sends it if this program ends before it.
   int signal_of_parents_death = SIGKILL;
 };
@@ -27,6 +30,7 @@ struct ChildEnd {
   int pid = 0;               ///< which it had
   int status = 0;            ///< as waitpid's
   bool was_stopped = false;  ///< by this program, since others had ended
+  bool lost_output = false;  ///< see `ChildCommand::output_through_us`
 };
 
 /// A child was ended by a signal of somebody else: the run may be repeated.
@@ -44,7 +48,8 @@ enum class Heard { nothing, begun, failed, finished };
 /// end, and two seconds
 /// once the first of them has ended; then they are killed. So are all that have not begun within
 /// `longest_start`. The first SIGINT or SIGTERM is passed on to each of them, once; a second kills
-/// them. Throws Error (execution) with `not_found` if the program cannot be started.
+/// them; so does standard output that takes no more of what comes through this program. Throws
+/// Error (execution) with `not_found` if the program cannot be started.
 std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
                                    const Interrupt& interrupt,
                                    const std::function<Heard(const std::string& line)>& hear,

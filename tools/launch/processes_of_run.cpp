@@ -25,6 +25,7 @@
 #include "executor/driver/modules.hpp"
 #include "executor/transports/tcp/authentication.hpp"
 #include "executor/transports/tcp/socket.hpp"
+#include "executor/weights/durable_file.hpp"
 #include "profiles/error.hpp"
 #include "profiles/machine_memory.hpp"
 #include "profiles/text.hpp"
@@ -109,6 +110,7 @@ ChildCommand mpirun_command(const ProcessOptions& options, int ranks,
   return {.words = std::move(words),
           .environment = {launcher},
           .passes_on_user_signals = true,
+          .output_through_us = true,
           .signal_of_parents_death = SIGTERM};
 }
 
@@ -241,6 +243,7 @@ int start_by_mpirun(const ProcessOptions& options, const TransportMaker& transpo
              ": there is no mpirun on the path; sudo apt-get install openmpi-bin, or --transport "
              "tcp does without, or --transport threads runs all ranks in one process"));
   if (WIFSIGNALED(ends.front().status)) remove_files_of_mpirun(ends.front().pid);
+  if (ends.front().lost_output) throw NotWritten(output_is_gone);
   if (const auto finished = remarks.finished()) return *finished;
   const int code = code_after(ends);
   if (const auto interrupted = interrupted_code(interrupt, remarks, code)) return *interrupted;
