@@ -172,12 +172,12 @@ void require_states(const Problem& problem, const Target& target) {
 /// How tokens get to experts, and what the host sends at once.
 void require_launching(const LayerKernels& kernels, const Target& target) {
   if (sends_once(kernels.dispatcher) && !target.dispatchers) {
-    refuse(target, "exports for ", target.system,
+    refuse(target, "plans for ", target.system,
            " have the dispatcher alltoall alone; plan without ", "--dispatcher ",
            to_string(kernels.dispatcher));
   }
   if (kernels.graphs != CudaGraphs::none && !target.cuda_graphs) {
-    refuse(target, "exports for ", target.system, " have no CUDA graphs; plan without ",
+    refuse(target, "plans for ", target.system, " have no CUDA graphs; plan without ",
            "--cuda-graphs ", to_string(kernels.graphs));
   }
 }
