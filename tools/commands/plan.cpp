@@ -144,7 +144,8 @@ void tell_narrower_boxes(Console& console, const PlanArguments& arguments,
                          const std::stop_token& stop) {
   const bool is_step = arguments.strategy == "exact" && arguments.pareto.empty() &&
                        arguments.risk.level.empty() && arguments.sharing.sharing.empty() &&
-                       arguments.planning.objective == "step" && arguments.planning.exclude.empty();
+                       arguments.planning.objective == "step" &&
+                       arguments.planning.exclude.empty() && arguments.time_limit.empty();
   if (!is_step || console.json() || console.options().quiet || stop.stop_requested()) return;
   PlanningOptions narrower = arguments.planning;
   const auto cluster = with_narrower_boxes(narrower.devices.cluster);
