@@ -11,6 +11,7 @@
 #include "planner/baselines/baselines.hpp"
 #include "planner/search/brute_force.hpp"
 #include "planner/search/exact.hpp"
+#include "planner/search/finer_search.hpp"
 
 namespace stagecraft {
 
@@ -27,7 +28,7 @@ struct StrategyChoice {
 /// Our own.
 inline constexpr std::array own_strategies{
     Strategy{
-        "exact", search_exact,
+        "exact", search_with_finer_stages,
         "dynamic programming on a lower bound, then simulation of every plan that could still win"},
     Strategy{"brute-force", search_brute_force,
              "simulates every plan; for small cases and as the other strategies' test", false,

@@ -8,6 +8,7 @@
 #include "planner/relaxations/work_bound.hpp"
 #include "planner/search/brute_force.hpp"
 #include "planner/search/exact.hpp"
+#include "planner/search/finer_search.hpp"
 #include "planner/search/infeasible.hpp"
 #include "planner/space/device_orders.hpp"
 #include "planner/space/space.hpp"
@@ -253,7 +254,8 @@ class Cheapest {
 
 SearchResult search_for_objective(Search search, const Problem& problem,
                                   const SearchControl& control) {
-  const bool is_own = search == search_exact || search == search_brute_force;
+  const bool is_own =
+      search == search_exact || search == search_with_finer_stages || search == search_brute_force;
   if (!is_own && problem.objective != ObjectiveKind::step) {
     fail_usage("--objective ", to_string(problem.objective),
                " is what --strategy exact and brute-force can search for; other planners minimise "

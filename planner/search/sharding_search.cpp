@@ -16,17 +16,6 @@ namespace stagecraft {
 
 namespace {
 
-/// Of a kind that one question already speaks of, what no plan beyond those searched takes less
-/// than.
-Duration least_beyond(const Problem& problem, const Plan& plan, Duration least_of_mixed) {
-  Duration least = Duration::max();
-  for (const Sharding sharding : sharding_choices(problem)) {
-    const Problem one = with_sharding(problem, sharding);
-    least = std::min(least, least_of_its_kind(Space(one), plan, least_of_mixed));
-  }
-  return least;
-}
-
 /// The usual choices under this way to shard, whatever all stages do again.
 std::optional<Candidate> first_plan_of(const Problem& problem) {
   if (problem.recompute_everywhere.size() < 2) return first_columns(Space(problem));
@@ -59,6 +48,15 @@ std::vector<Sharding> in_order_of_first_plans(const Problem& problem, const Sear
 }
 
 }  // namespace
+
+Duration least_beyond(const Problem& problem, const Plan& plan, Duration least_of_mixed) {
+  Duration least = Duration::max();
+  for (const Sharding sharding : sharding_choices(problem)) {
+    const Problem one = with_sharding(problem, sharding);
+    least = std::min(least, least_of_its_kind(Space(one), plan, least_of_mixed));
+  }
+  return least;
+}
 
 Problem with_least_lacking(const Problem& problem, const std::stop_token& stop) {
   std::optional<Bytes> least;

@@ -16,6 +16,10 @@ namespace stagecraft {
 SearchResult search_each_sharding(SearchResult (*search)(const Problem&, const SearchControl&),
                                   const Problem& problem, const SearchControl& control);
 
+/// Of a kind that one of these questions already speaks of, what no plan beyond those searched
+/// takes less than.
+Duration least_beyond(const Problem& problem, const Plan& plan, Duration least_of_mixed);
+
 /// The question with the one of these whose tightest plan is the nearest to fit; of equals, the
 /// first. Sharding more needs more memory where there is nobody to share with.
 Problem with_least_lacking(const Problem& problem, const std::stop_token& stop);

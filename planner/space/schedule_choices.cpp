@@ -70,6 +70,13 @@ std::vector<ScheduleChoice> rarer_schedule_choices() {
   return choices;
 }
 
+std::vector<ScheduleChoice> finer_schedule_choices() {
+  std::vector<ScheduleChoice> choices;
+  for (const int per_device : {6, 8})
+    choices.push_back({.name = "interleaved", .virtual_stages = per_device});
+  return choices;
+}
+
 std::vector<ScheduleChoice> usual_schedule_choices(const Problem& problem) {
   constexpr int most_devices_of_rarer = 64;
   const int devices = problem.devices.value_or(device_count(problem.cluster)) -

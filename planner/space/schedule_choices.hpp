@@ -21,6 +21,9 @@ std::vector<ScheduleChoice> schedule_choices(std::string_view name);
 std::vector<ScheduleChoice> all_schedule_choices();
 /// And those of this kind that take long to search on many devices, where they are rarely the best.
 std::vector<ScheduleChoice> rarer_schedule_choices();
+/// Interleaved, with more stages per device than are worth trying in every question: recipes have
+/// six and eight.
+std::vector<ScheduleChoice> finer_schedule_choices();
 /// Where nobody says: all of the first kind, and on up to 64 devices those of the second.
 std::vector<ScheduleChoice> usual_schedule_choices(const Problem& problem);
 /// Of these the ones that every framework has, GPipe and 1F1B: what other planners plan for, and

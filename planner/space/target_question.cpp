@@ -28,8 +28,8 @@ void add_finer_stages(Problem& problem) {
     return choice.name == "interleaved";
   };
   if (std::ranges::none_of(problem.schedules, interleaves)) return;
-  for (const int per_device : {6, 8})
-    problem.schedules.push_back({.name = "interleaved", .virtual_stages = per_device});
+  for (ScheduleChoice& choice : finer_schedule_choices())
+    problem.schedules.push_back(std::move(choice));
 }
 
 void set_schedules(Problem& problem, const Target& target, bool said) {

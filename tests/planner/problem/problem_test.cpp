@@ -16,7 +16,7 @@ using namespace stagecraft::tests;
 using namespace std::chrono_literals;
 
 TEST_CASE("strategies are found by name, with a suggestion for others", "[search]") {
-  CHECK(find_strategy("exact").search == search_exact);
+  CHECK(find_strategy("exact").search == search_with_finer_stages);
   try {
     find_strategy("exakt");
     FAIL("no such strategy");
@@ -166,7 +166,7 @@ TEST_CASE("what a small search did not prove is said to be so much at least", "[
 }
 
 TEST_CASE("only strategies that take an argument may be given one", "[search]") {
-  CHECK(choose_strategy("exact").strategy->search == search_exact);
+  CHECK(choose_strategy("exact").strategy->search == search_with_finer_stages);
   CHECK_THROWS_WITH(choose_strategy("exact:9"),
                     ContainsSubstring("exact takes no argument after a colon"));
 }
