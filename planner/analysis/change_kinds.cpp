@@ -102,7 +102,7 @@ const std::vector<ChangeKind>& change_kinds() {
       {"recompute", "recompute=selective", "of all stages: none, selective, blocks or full"},
       {"sharding", "sharding=zero1", "none, zero1, zero2 or zero3"},
       {"gradient-bucket", "gradient-bucket=25MiB",
-       "gradients are summed beside the last backward, so many bytes at a time; or off"},
+       "gradients are summed beside the last backward, so many bytes at a time; auto; or off"},
       {"layers", "layers=balanced", "of each stage: balanced, even, or 9-10-10-9"},
       {"order", "order=tp-cp-pp-dp", "of devices, innermost first: tp-cp-dp-pp or tp-cp-pp-dp"},
       {"precision", "precision=fp8", "as of `stagecraft plan`"},

@@ -6,6 +6,16 @@
 
 namespace stagecraft {
 
+Bytes usual_gradient_bucket(Framework kernels, std::int64_t holders) {
+  constexpr std::int64_t each = 4, fewest = 40'000'000, per_holder = 1'000'000;
+  constexpr Bytes of_torch = Bytes{25} << 20;
+  switch (kernels) {
+    case Framework::megatron: return each * std::max(fewest, per_holder * holders);
+    case Framework::torch: return of_torch;
+  }
+  return of_torch;
+}
+
 ExposedSums::ExposedSums(const OptimizerChoice& optimizer, const ScheduleChoice& schedule)
     : optimizer_(optimizer),
       splits_backward_(find_schedule(schedule.name).splits_backward),

@@ -14,6 +14,11 @@
 
 namespace stagecraft {
 
+/// The size of a bucket where somebody wants sums to overlap and says none: Megatron-LM's 40
+/// million gradients in fp32, or a million for each of more holders (its DistributedDataParallel),
+/// or PyTorch's 25 MiB.
+Bytes usual_gradient_bucket(Framework kernels, std::int64_t holders);
+
 /// Layers whose gradients are summed together.
 struct GradientBucket {
   LayerRange layers;

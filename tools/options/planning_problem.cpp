@@ -5,6 +5,7 @@
 #include <charconv>
 #include <set>
 
+#include "planner/costs/exposed_sums.hpp"
 #include "planner/plan/sharding_words.hpp"
 #include "planner/problem/defaults.hpp"
 #include "planner/problem/objective.hpp"
@@ -302,6 +303,13 @@ std::string why_slow_links(const Problem& problem) {
                 count / box, "x", box, "x", kind, " is ", count / box, " machines of ", box);
 }
 
+/// How many hold each gradient is not known before the plan is, and matters for few.
+Bytes gradient_bucket_of(const PlanningOptions& options, Framework kernels) {
+  if (options.gradient_bucket.empty()) return 0;
+  if (options.gradient_bucket == "auto") return usual_gradient_bucket(kernels, 1);
+  return read_bytes("--gradient-bucket", options.gradient_bucket);
+}
+
 }  // namespace
 
 std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem) {
@@ -357,9 +365,7 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
       .sharding = options.sharding == "auto"
                       ? usual_sharding(problem)
                       : read_named("--sharding", options.sharding, sharding_of_word),
-      .gradient_bucket = options.gradient_bucket.empty()
-                             ? Bytes{0}
-                             : read_bytes("--gradient-bucket", options.gradient_bucket)};
+      .gradient_bucket = gradient_bucket_of(options, problem.kernels.framework)};
   problem.objective = read_named("--objective", options.objective, read_objective_kind);
   for (const std::string& text : options.run.prices) set_price(problem.cluster, text);
   if (!options.run.prices.empty() && options.run.tokens.empty() &&
@@ -480,8 +486,9 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "estimated, else none (auto)")
       ->type_name("NAME");
   app.add_option("--gradient-bucket", options.gradient_bucket,
-                 "Bucket size of gradient sums that overlap the last backward (torch: 25MiB); "
-                 "without it sums follow the backward, as in `run`")
+                 "Bucket size of gradient sums that overlap the last backward, or auto, which is "
+                 "that of the kernels' framework (megatron: 160MB, torch: 25MiB); without it sums "
+                 "follow the backward, as in `run`")
       ->type_name("SIZE");
   app.add_option("--schedule", options.schedule,
                  "Schedules to try: a list of names, or auto, for 1f1b, gpipe and those with "

@@ -4,6 +4,7 @@
 
 #include "planner/analysis/changes/shape.hpp"
 #include "planner/analysis/stage_recomputation.hpp"
+#include "planner/costs/exposed_sums.hpp"
 #include "planner/plan/sharding_words.hpp"
 #include "planner/problem/defaults.hpp"
 #include "profiles/text.hpp"
@@ -15,6 +16,11 @@ namespace {
 bool read_switch(std::string_view text) {
   if (text == "on" || text == "off") return text == "on";
   fail_usage("expected on or off, found \"", text, "\"");
+}
+
+/// Of each gradient.
+std::int64_t holders_of(const Plan& plan) {
+  return std::int64_t{replicas_of_stages(plan).front()} * plan.parallelism.context;
 }
 
 }  // namespace
@@ -32,7 +38,9 @@ void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   plan.parallelism.expert = wishes.number("ep", plan.parallelism.expert);
   if (const Change* change = wishes.find("gradient-bucket")) {
     plan.optimizer.gradient_bucket =
-        change->value == "off" ? Bytes{0} : quantity(*change, parse_bytes);
+        change->value == "off"    ? Bytes{0}
+        : change->value == "auto" ? usual_gradient_bucket(plan.kernels.framework, holders_of(plan))
+                                  : quantity(*change, parse_bytes);
   }
   if (const Change* change = wishes.find("sequence")) {
     if (plan.batch.sequence == 0)

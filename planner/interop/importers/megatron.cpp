@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/costs/exposed_sums.hpp"
 #include "planner/costs/stage_recompute.hpp"
 #include "planner/interop/importers.hpp"
 #include "planner/interop/importers/common.hpp"
@@ -255,12 +256,11 @@ Parallelism parallelism_of(const MegatronFlags& flags, const Cluster& cluster, c
           .expert_nodes = expert_nodes_of(flags, cluster)};
 }
 
-/// In bytes of fp32 gradients. The default is that of its DistributedDataParallel.
+/// In bytes of fp32 gradients.
 std::optional<Bytes> gradient_bucket_of(const MegatronFlags& flags, const Degrees& degrees) {
   if (!flags.overlaps_gradients) return {};
-  const std::int64_t holders = std::int64_t{degrees.data} * degrees.context;
-  const std::int64_t usual = std::max<std::int64_t>(40'000'000, 1'000'000 * holders);
-  return 4 * flags.bucket_parameters.value_or(usual);
+  if (flags.bucket_parameters) return 4 * *flags.bucket_parameters;
+  return usual_gradient_bucket(Framework::megatron, std::int64_t{degrees.data} * degrees.context);
 }
 
 /// The model's own number for a flag about its shape; nothing if it has none to compare.

@@ -174,6 +174,7 @@ TEST_CASE("layers, order and gradient sums can be set") {
   CHECK(sizes(with(plan, {"pp=4", "layers=even"})) == std::vector<int>{10, 9, 9, 10});
   CHECK(with(plan, {"layers=even"}).plan == plan.plan);
   CHECK(with(plan, {"gradient-bucket=25MiB"}).plan.optimizer.gradient_bucket == Bytes{25} << 20);
+  CHECK(with(plan, {"gradient-bucket=auto"}).plan.optimizer.gradient_bucket == 160'000'000);
   const LoadedPlan inside = with(plan, {"order=tp-cp-pp-dp"});
   CHECK(inside.plan.stages[0].devices == std::vector<std::vector<int>>{{0, 1}, {4, 5}});
   CHECK(inside.plan.stages[1].devices == std::vector<std::vector<int>>{{2, 3}, {6, 7}});

@@ -97,3 +97,10 @@ TEST_CASE("without latency sums in smaller buckets are never seen for longer") {
     CHECK(beside >= behind - stage_backward);
   }
 }
+
+TEST_CASE("buckets that nobody gives a size have the framework's own") {
+  // In fp32: 40 million gradients, or a million for each of more holders (Megatron-LM).
+  CHECK(usual_gradient_bucket(Framework::megatron, 8) == 160'000'000);
+  CHECK(usual_gradient_bucket(Framework::megatron, 64) == 256'000'000);
+  CHECK(usual_gradient_bucket(Framework::torch, 64) == Bytes{25} << 20);
+}
