@@ -86,6 +86,11 @@ struct PlanImporter {
   ImportPlan import;
   std::string_view summary;
   bool has_variables = false;  ///< its files may be scripts, whose variables --set gives
+  /// The built-in model that the file names; empty if it names another. Null: files name none.
+  std::string (*model_of)(std::string_view content, const std::string& file) = nullptr;
+  /// The flag, beside those of model and cluster, without which the file is no plan; empty if there
+  /// is none. Null: files say all else.
+  std::string (*open_flag)(std::string_view content, const std::string& file) = nullptr;
 };
 
 bool looks_like_megatron(std::string_view content);
@@ -94,9 +99,14 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
 bool looks_like_deepspeed(std::string_view content);
 ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
                               const PlanQuestion& question);
+std::string open_in_deepspeed(std::string_view content, const std::string& file);
 bool looks_like_torch(std::string_view content);
 ImportedPlan import_torch(std::string_view content, const std::string& file,
                           const PlanQuestion& question);
+bool looks_like_torchtitan(std::string_view content);
+ImportedPlan import_torchtitan(std::string_view content, const std::string& file,
+                               const PlanQuestion& question);
+std::string torchtitan_model(std::string_view content, const std::string& file);
 bool looks_like_pipedream_plan(std::string_view content);
 ImportedPlan import_pipedream_plan(std::string_view content, const std::string& file,
                                    const PlanQuestion& question);
@@ -116,10 +126,14 @@ inline constexpr std::array plan_importers{
         true},
     PlanImporter{
         "deepspeed", looks_like_deepspeed, import_deepspeed,
-        "a plan: a ds_config, with the parts of its PipelineModule if it has one, or these alone"},
+        "a plan: a ds_config, with the parts of its PipelineModule if it has one, or these alone",
+        false, nullptr, open_in_deepspeed},
     PlanImporter{"torch", looks_like_torch, import_torch,
                  "a plan: stages or split points of torch.distributed.pipelining, with its "
                  "schedule's name"},
+    PlanImporter{"torchtitan", looks_like_torchtitan, import_torchtitan,
+                 "a plan: the TOML configuration of torchtitan's releases before 0.3", false,
+                 torchtitan_model},
     PlanImporter{"pipedream", looks_like_pipedream_plan, import_pipedream_plan,
                  "a plan: conf.json of PipeDream's runtime, or the graph its optimizer wrote"},
     PlanImporter{"piper", looks_like_piper_plan, import_piper_plan,

@@ -29,10 +29,12 @@ bool is_file_of_ours(std::string_view content) {
   return content.find("\"stagecraft-") != std::string_view::npos;
 }
 
-/// DeepSpeed's parts may stand alone, as any list of numbers; other lists are traces and the like.
+/// DeepSpeed's parts may stand alone, as any list of numbers; other lists are traces and the like,
+/// unless they are the name of a table of TOML.
 bool could_be_plan(std::string_view content) {
   const std::string text = trim(content.substr(0, 1000));
-  return !text.starts_with('[') ||
+  const bool has_table = text.size() > 1 && text[0] == '[' && text[1] >= 'a' && text[1] <= 'z';
+  return has_table || !text.starts_with('[') ||
          text.find_first_not_of("[]0123456789, \t\r\n") == std::string::npos;
 }
 
@@ -48,13 +50,6 @@ void refuse_foreign_plan(std::string_view content, const std::string& file) {
     fail_other(file, what,
                concat("stagecraft import ", importer.name, " ", argument(file),
                       " --model MODEL --cluster CLUSTER -o plan.json makes a plan of it"));
-  }
-  if (content.find("[parallelism]") != std::string_view::npos &&
-      content.find("_parallel_degree") != std::string_view::npos) {
-    fail_other(file, "torchtitan's configuration",
-               "stagecraft plan MODEL CLUSTER --for torchtitan with its degrees (--tp 8 --pp 4 "
-               "--mbs 1 --gbs 128 --recompute full) makes the plan that it asks for, and export "
-               "torchtitan writes one");
   }
   if (looks_like_torch_csv(content) && content.find("F0") != std::string_view::npos) {
     fail_other(file, "a schedule, the CSV of torch.distributed.pipelining",

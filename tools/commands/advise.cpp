@@ -102,12 +102,15 @@ ScriptFlags flags_of_script(const ImportedPlan& imported) {
 
 Advised read_script(Console& console, const CLI::App& app, const PlanImporter& importer,
                     const std::string& content, const AdviseArguments& arguments) {
-  if (arguments.script.model.empty()) {
+  PlanFlags script = arguments.script;
+  if (script.model.empty() && importer.model_of != nullptr)
+    script.model = importer.model_of(content, arguments.input);
+  if (script.model.empty()) {
     fail_usage(arguments.input, " is a plan of ", importer.name,
                ", which has no layers and devices of its own; add --model MODEL",
-               arguments.script.cluster.empty() ? " and --cluster CLUSTER" : "");
+               script.cluster.empty() ? " and --cluster CLUSTER" : "");
   }
-  const PlanQuestion question = question_from(console, arguments.script);
+  const PlanQuestion question = question_from(console, script);
   ImportedPlan imported = import_plan(importer, content, arguments.input, question);
   for (const OtherFile& other : imported.others)
     console.input(other.path, content_hash(other.content));

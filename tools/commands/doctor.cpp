@@ -36,6 +36,7 @@ constexpr std::array remedies{
     Remedy{"CLI11", "this command line", "sudo apt-get install libcli11-dev"},
     Remedy{"fmt", "text", "sudo apt-get install libfmt-dev"},
     Remedy{"nlohmann/json", "files", "sudo apt-get install nlohmann-json3-dev"},
+    Remedy{"toml++", "torchtitan's configurations", "sudo apt-get install libtomlplusplus-dev"},
     Remedy{"yaml-cpp", "recipes of other systems", "sudo apt-get install libyaml-cpp-dev"},
     Remedy{"zlib", "pages of stagecraft report", "sudo apt-get install zlib1g-dev"},
     Remedy{"OpenBLAS", "training on CPUs", "sudo apt-get install libopenblas-pthread-dev"},

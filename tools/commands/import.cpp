@@ -95,18 +95,26 @@ int import_profile(Console& console, const Importer& importer, const std::string
   return 0;
 }
 
-/// MODEL as the flags say, or the file itself where it has layers beside its stages.
-PlanFlags with_model(PlanFlags flags, const std::string& content, const std::string& path) {
+/// MODEL as the flags say, or what the file names, or the file itself where it has layers beside
+/// its stages.
+PlanFlags with_model(const PlanImporter& plans, PlanFlags flags, const std::string& content,
+                     const std::string& path) {
+  if (!flags.model.empty()) return flags;
+  if (plans.model_of != nullptr) flags.model = plans.model_of(content, path);
   if (!flags.model.empty()) return flags;
   for (const Importer& importer : importers) {
     if (importer.recognise(content) && path != "-") flags.model = path;
   }
-  if (flags.model.empty()) {
-    fail_usage(
-        "the file is a plan and has no layers of its own; add --model MODEL and --cluster "
-        "CLUSTER");
-  }
-  return flags;
+  if (!flags.model.empty()) return flags;
+  std::vector<std::string> missing{"--model MODEL"};
+  if (flags.cluster.empty()) missing.emplace_back("--cluster CLUSTER");
+  const std::string open =
+      plans.open_flag == nullptr || flags.batch > 0 ? "" : plans.open_flag(content, path);
+  if (!open.empty()) missing.push_back(open);
+  const std::string last = missing.back();
+  missing.pop_back();
+  fail_usage("the file is a plan and has no layers of its own; add ",
+             fmt::format("{}", fmt::join(missing, ", ")), missing.empty() ? "" : " and ", last);
 }
 
 /// What of the file did not go into the plan: a line each on standard error.
@@ -133,7 +141,7 @@ nlohmann::ordered_json texts_json(const std::vector<ReadText>& texts) {
 int import_stages(Console& console, const PlanImporter& importer, const std::string& content,
                   const ImportArguments& arguments) {
   const std::string& path = arguments.file;
-  const PlanFlags flags = with_model(arguments.plan, content, path);
+  const PlanFlags flags = with_model(importer, arguments.plan, content, path);
   const PlanQuestion question = question_from(console, flags);
   const ImportedPlan imported = import_plan(importer, content, path, question);
   for (const OtherFile& other : imported.others)

@@ -19,6 +19,40 @@ SourcePlace place_of(const Json& json) {
   }
 }
 
+const KeyMeaning* meaning_of(std::span<const KeyMeaning> rows, std::string_view path) {
+  const KeyMeaning* best = nullptr;
+  for (const KeyMeaning& row : rows) {
+    const bool is_family = row.name.ends_with('*');
+    const std::string_view begin = row.name.substr(0, row.name.size() - 1);
+    const bool fits = is_family
+                          ? path.starts_with(begin) ||
+                                (begin.ends_with('.') && path == begin.substr(0, begin.size() - 1))
+                          : path == row.name;
+    if (fits && (best == nullptr || row.name.size() > best->name.size())) best = &row;
+  }
+  return best;
+}
+
+void list_text(ImportedPlan& imported, const KeyMeaning* row, bool as_modelled, ReadText text) {
+  if (row == nullptr) {
+    imported.unknown.push_back(std::move(text));
+  } else if (row->meaning == Meaning::not_modelled && !as_modelled) {
+    imported.not_modelled.push_back(std::move(text));
+  } else {
+    imported.understood.push_back(std::move(text));
+  }
+}
+
+void require_mostly_known(const ImportedPlan& imported, std::string_view system) {
+  const std::size_t known = imported.understood.size() + imported.not_modelled.size();
+  if (imported.unknown.size() < 2 || imported.unknown.size() < known) return;
+  throw Error(
+      ErrorKind::input,
+      concat(imported.unknown.size(), " of the ", known + imported.unknown.size(),
+             " settings are none of ", system, "'s, such as ", imported.unknown.front().text),
+      imported.unknown.front().place);
+}
+
 Plan begin_plan(const PlanQuestion& question, Framework usual_kernels) {
   const PlanOptions& options = question.options;
   Plan plan;

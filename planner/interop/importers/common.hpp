@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,21 @@ namespace stagecraft {
 
 /// Where a value of a JSON file stands.
 SourcePlace place_of(const Json& json);
+
+/// What becomes of a setting of somebody else's file.
+enum class Meaning { taken, no_bearing, not_modelled };
+struct KeyMeaning {
+  std::string_view name;  ///< "zero_optimization.stage"; with a star at its end all that begin so
+  Meaning meaning;
+  std::string_view as_modelled = {};  ///< the value that plans are costed with
+};
+/// The longest row that fits; null if none does.
+const KeyMeaning* meaning_of(std::span<const KeyMeaning> rows, std::string_view path);
+/// Puts the setting where it belongs: unknown without a row; understood where it is off, or is as
+/// plans are costed.
+void list_text(ImportedPlan& imported, const KeyMeaning* row, bool as_modelled, ReadText text);
+/// Throws Error (input) for a file of which most settings are unknown: it is none of `system`'s.
+void require_mostly_known(const ImportedPlan& imported, std::string_view system);
 
 /// Of a batch that a file may ask for.
 inline constexpr std::int64_t most_samples = std::int64_t{1} << 40;

@@ -15,8 +15,10 @@
 // members of a ds_config may also stand beside "parts"; what of it changes a step but plans do not
 // have (offloading, buckets, …), and what is no member of one, is listed with its line. "auto",
 // which Hugging Face's trainer fills in, says nothing. An interval of activation checkpoints of 1
-// keeps the input of each layer, one of a whole stage that of the stage. A ds_config of ZeRO-2 or 3
-// has no parts: PipelineModule refuses these, so that there is no pipeline.
+// keeps the input of each layer, one of a whole stage that of the stage.
+//
+// A ds_config without parts is what people have who train without a pipeline: DeepSpeed's engine
+// takes the model whole. What it leaves open, and "auto" does, the command line says.
 
 #include <algorithm>
 #include <array>
@@ -123,10 +125,30 @@ std::optional<Sharding> sharding_of(const Json& json) {
   return levels[level];
 }
 
-/// Whether no PipelineModule takes it: all layers are one stage.
-bool has_no_pipeline(const Json& json) {
-  const std::optional<Sharding> sharding = has_parts(json) ? std::nullopt : sharding_of(json);
-  return sharding && shards_gradients(*sharding);
+/// Whether it is a ds_config, rather than parts alone.
+bool has_config(const Json& json) {
+  constexpr std::array members{"train_batch_size", "train_micro_batch_size_per_gpu",
+                               "gradient_accumulation_steps", "zero_optimization", "optimizer"};
+  if (!json.is_object()) return false;
+  const Json config = json.contains("ds_config") ? json["ds_config"] : json;
+  return config.is_object() &&
+         std::ranges::any_of(members, [&](const char* member) { return config.contains(member); });
+}
+
+/// What it says that "auto" would leave to Hugging Face's trainer.
+bool leaves_to_trainer(const Json& json, std::string_view name) {
+  const Json config = json.contains("ds_config") ? json["ds_config"] : json;
+  if (!config.contains(name)) return false;
+  const Json member = config[name];
+  return is_auto(member) ||
+         (member.is_object() && member.contains("enabled") && is_auto(member["enabled"]));
+}
+
+/// Without bf16 and fp16 DeepSpeed trains in fp32.
+bool trains_in_fp32(const Json& json) {
+  return has_config(json) && !is_enabled(json, "bf16") && !is_enabled(json, "fp16") &&
+         !leaves_to_trainer(json, "bf16") && !leaves_to_trainer(json, "fp16") &&
+         !is_enabled(json, "amp") && !is_enabled(json, "torch_autocast");
 }
 
 std::optional<OptimizerKind> optimizer_of(const Json& json) {
@@ -151,6 +173,12 @@ PlanQuestion with_config(PlanQuestion question, const Json& json) {
     fail_usage("replicas follow from the parts and the number of devices; leave --replicas away");
   }
   return question;
+}
+
+bool says_batch(const Json& json) {
+  return find_count(json, "train_batch_size") ||
+         (find_count(json, "train_micro_batch_size_per_gpu") &&
+          find_count(json, "gradient_accumulation_steps"));
 }
 
 /// DeepSpeed wants two of the batch, the micro-batch and the steps of accumulation, and that they
@@ -194,81 +222,63 @@ DeepspeedCheckpoints read_deepspeed_checkpoints(const Json& json, const std::vec
 
 // --- What of it goes into the plan ---
 
-enum class Meaning { taken, no_bearing, not_modelled };
-struct Member {
-  std::string_view name;  ///< "zero_optimization.stage"; a star for all that begin so
-  Meaning meaning;
-};
 /// The longest row that fits counts.
 constexpr std::array deepspeed_members{
-    Member{"parts", Meaning::taken},
-    Member{"world_size", Meaning::taken},
-    Member{"model_parallel_size", Meaning::taken},
-    Member{"sequence_parallel", Meaning::taken},
-    Member{"activation_checkpoint_interval", Meaning::taken},
-    Member{"train_batch_size", Meaning::taken},
-    Member{"train_micro_batch_size_per_gpu", Meaning::taken},
-    Member{"gradient_accumulation_steps", Meaning::taken},
-    Member{"zero_optimization.stage", Meaning::taken},
-    Member{"zero_optimization.*", Meaning::not_modelled},
-    Member{"bf16.enabled", Meaning::taken},
-    Member{"fp16.enabled", Meaning::taken},
-    Member{"bf16.*", Meaning::no_bearing},
-    Member{"fp16.*", Meaning::no_bearing},
-    Member{"optimizer.type", Meaning::taken},
-    Member{"optimizer.*", Meaning::no_bearing},
-    Member{"scheduler.*", Meaning::no_bearing},
-    Member{"gradient_clipping", Meaning::no_bearing},
-    Member{"steps_per_print", Meaning::no_bearing},
-    Member{"wall_clock_breakdown", Meaning::no_bearing},
-    Member{"dump_state", Meaning::no_bearing},
-    Member{"memory_breakdown", Meaning::no_bearing},
-    Member{"seed", Meaning::no_bearing},
-    Member{"zero_allow_untested_optimizer", Meaning::no_bearing},
-    Member{"zero_force_ds_cpu_optimizer", Meaning::no_bearing},
-    Member{"tensorboard.*", Meaning::no_bearing},
-    Member{"wandb.*", Meaning::no_bearing},
-    Member{"csv_monitor.*", Meaning::no_bearing},
-    Member{"comet.*", Meaning::no_bearing},
-    Member{"comms_logger.*", Meaning::no_bearing},
-    Member{"flops_profiler.*", Meaning::no_bearing},
-    Member{"checkpoint.*", Meaning::no_bearing},
-    Member{"elasticity.*", Meaning::no_bearing},
-    Member{"autotuning.*", Meaning::no_bearing},
-    Member{"disable_allgather", Meaning::not_modelled},
-    Member{"prescale_gradients", Meaning::no_bearing},
-    Member{"gradient_predivide_factor", Meaning::no_bearing},
-    Member{"communication_data_type", Meaning::not_modelled},
-    Member{"data_types.*", Meaning::not_modelled},
-    Member{"sparse_gradients", Meaning::not_modelled},
-    Member{"sparse_attention.*", Meaning::not_modelled},
-    Member{"amp.*", Meaning::not_modelled},
-    Member{"torch_autocast.*", Meaning::not_modelled},
-    Member{"aio.*", Meaning::not_modelled},
-    Member{"activation_checkpointing.*", Meaning::not_modelled},
-    Member{"pipeline.*", Meaning::not_modelled},
-    Member{"curriculum_learning.*", Meaning::not_modelled},
-    Member{"data_efficiency.*", Meaning::not_modelled},
-    Member{"progressive_layer_drop.*", Meaning::not_modelled},
-    Member{"compression_training.*", Meaning::not_modelled},
-    Member{"quantize_training.*", Meaning::not_modelled},
-    Member{"tensor_parallel.*", Meaning::not_modelled},
-    Member{"hybrid_engine.*", Meaning::not_modelled},
-    Member{"compile.*", Meaning::not_modelled},
+    KeyMeaning{"parts", Meaning::taken},
+    KeyMeaning{"world_size", Meaning::taken},
+    KeyMeaning{"model_parallel_size", Meaning::taken},
+    KeyMeaning{"sequence_parallel", Meaning::taken},
+    KeyMeaning{"activation_checkpoint_interval", Meaning::taken},
+    KeyMeaning{"train_batch_size", Meaning::taken},
+    KeyMeaning{"train_micro_batch_size_per_gpu", Meaning::taken},
+    KeyMeaning{"gradient_accumulation_steps", Meaning::taken},
+    KeyMeaning{"zero_optimization.stage", Meaning::taken},
+    KeyMeaning{"zero_optimization.*", Meaning::not_modelled},
+    KeyMeaning{"bf16.enabled", Meaning::taken},
+    KeyMeaning{"fp16.enabled", Meaning::taken},
+    KeyMeaning{"bf16.*", Meaning::no_bearing},
+    KeyMeaning{"fp16.*", Meaning::no_bearing},
+    KeyMeaning{"optimizer.type", Meaning::taken},
+    KeyMeaning{"optimizer.*", Meaning::no_bearing},
+    KeyMeaning{"scheduler.*", Meaning::no_bearing},
+    KeyMeaning{"gradient_clipping", Meaning::no_bearing},
+    KeyMeaning{"steps_per_print", Meaning::no_bearing},
+    KeyMeaning{"wall_clock_breakdown", Meaning::no_bearing},
+    KeyMeaning{"dump_state", Meaning::no_bearing},
+    KeyMeaning{"memory_breakdown", Meaning::no_bearing},
+    KeyMeaning{"seed", Meaning::no_bearing},
+    KeyMeaning{"zero_allow_untested_optimizer", Meaning::no_bearing},
+    KeyMeaning{"zero_force_ds_cpu_optimizer", Meaning::no_bearing},
+    KeyMeaning{"tensorboard.*", Meaning::no_bearing},
+    KeyMeaning{"wandb.*", Meaning::no_bearing},
+    KeyMeaning{"csv_monitor.*", Meaning::no_bearing},
+    KeyMeaning{"comet.*", Meaning::no_bearing},
+    KeyMeaning{"comms_logger.*", Meaning::no_bearing},
+    KeyMeaning{"flops_profiler.*", Meaning::no_bearing},
+    KeyMeaning{"checkpoint.*", Meaning::no_bearing},
+    KeyMeaning{"elasticity.*", Meaning::no_bearing},
+    KeyMeaning{"autotuning.*", Meaning::no_bearing},
+    KeyMeaning{"disable_allgather", Meaning::not_modelled},
+    KeyMeaning{"prescale_gradients", Meaning::no_bearing},
+    KeyMeaning{"gradient_predivide_factor", Meaning::no_bearing},
+    KeyMeaning{"communication_data_type", Meaning::not_modelled},
+    KeyMeaning{"data_types.*", Meaning::not_modelled},
+    KeyMeaning{"sparse_gradients", Meaning::not_modelled},
+    KeyMeaning{"sparse_attention.*", Meaning::not_modelled},
+    KeyMeaning{"amp.*", Meaning::not_modelled},
+    KeyMeaning{"torch_autocast.*", Meaning::not_modelled},
+    KeyMeaning{"aio.*", Meaning::not_modelled},
+    KeyMeaning{"activation_checkpointing.*", Meaning::not_modelled},
+    KeyMeaning{"pipeline.*", Meaning::not_modelled},
+    KeyMeaning{"curriculum_learning.*", Meaning::not_modelled},
+    KeyMeaning{"data_efficiency.*", Meaning::not_modelled},
+    KeyMeaning{"progressive_layer_drop.*", Meaning::not_modelled},
+    KeyMeaning{"compression_training.*", Meaning::not_modelled},
+    KeyMeaning{"quantize_training.*", Meaning::not_modelled},
+    KeyMeaning{"tensor_parallel.*", Meaning::not_modelled},
+    KeyMeaning{"hybrid_engine.*", Meaning::not_modelled},
+    KeyMeaning{"compile.*", Meaning::not_modelled},
 };
-
-std::optional<Meaning> meaning_of(std::string_view path) {
-  const Member* best = nullptr;
-  for (const Member& row : deepspeed_members) {
-    const bool is_family = row.name.ends_with('*');
-    const std::string_view begin = row.name.substr(0, row.name.size() - 1);
-    const bool fits = is_family
-                          ? path.starts_with(begin) || path == begin.substr(0, begin.size() - 1)
-                          : path == row.name;
-    if (fits && (best == nullptr || row.name.size() > best->name.size())) best = &row;
-  }
-  return best == nullptr ? std::nullopt : std::optional(best->meaning);
-}
 
 /// What is off changes nothing.
 bool is_off(const Json& json) {
@@ -292,24 +302,8 @@ void list_members(const Json& json, const std::string& section, ImportedPlan& im
     }
     const std::string value = member.raw().dump();
     ReadText text{path + ": " + (value.size() > 60 ? "…" : value), place_of(member)};
-    const std::optional<Meaning> meaning = meaning_of(path);
-    if (!meaning) {
-      imported.unknown.push_back(std::move(text));
-    } else if (meaning == Meaning::not_modelled && !is_off(member)) {
-      imported.not_modelled.push_back(std::move(text));
-    } else {
-      imported.understood.push_back(std::move(text));
-    }
+    list_text(imported, meaning_of(deepspeed_members, path), is_off(member), std::move(text));
   }
-}
-
-void require_mostly_known(const ImportedPlan& imported) {
-  const std::size_t known = imported.understood.size() + imported.not_modelled.size();
-  if (imported.unknown.size() < 2 || imported.unknown.size() < known) return;
-  throw Error(ErrorKind::input,
-              concat(imported.unknown.size(), " of the ", known + imported.unknown.size(),
-                     " settings are none of DeepSpeed's, such as ", imported.unknown.front().text),
-              imported.unknown.front().place);
 }
 
 }  // namespace
@@ -333,22 +327,26 @@ bool looks_like_deepspeed(std::string_view content) {
 ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
                               const PlanQuestion& question) {
   const Json json = Json::parse(std::string(content), file);
-  const bool is_whole = json.is_object() && has_no_pipeline(json);
-  if (!is_whole && !has_parts(json)) {
-    throw Error(ErrorKind::input,
-                "a ds_config does not say where the model is cut: the member \"parts\" is missing",
-                SourcePlace{file, 0, 0},
-                {"add the boundaries that PipelineModule prints: \"parts\": [0, 7, 14, 21, 26]",
-                 "a script of Megatron-DeepSpeed: import megatron SCRIPT"});
-  }
+  const bool is_whole = !has_parts(json);
   const int layers = static_cast<int>(question.profile.model.layers.size());
   const std::vector<int> parts = is_whole
                                      ? std::vector<int>{0, layers}
                                      : read_parts(json.is_array() ? json : json["parts"], layers);
-  const PlanQuestion settled = with_config(question, json);
+  PlanQuestion settled = with_config(question, json);
+  const bool is_plain_fp32 = !settled.options.precision && trains_in_fp32(json);
+  if (is_plain_fp32) settled.options.precision = Precision::float32;
   ImportedPlan imported{.plan = begin_plan(settled, Framework::torch)};
+  if (is_plain_fp32) {
+    imported.notes.emplace_back(
+        "neither bf16 nor fp16 is enabled: DeepSpeed trains in fp32; --precision says otherwise");
+  }
+  if (is_whole && !shards_gradients(imported.plan.optimizer.sharding)) {
+    imported.notes.emplace_back(
+        "without \"parts\" there is no pipeline: each device has the model whole; the boundaries "
+        "that PipelineModule prints go in as \"parts\": [0, 7, 14]");
+  }
   if (json.is_object()) list_members(json, "", imported);
-  require_mostly_known(imported);
+  require_mostly_known(imported, "DeepSpeed");
   const Degrees degrees =
       degrees_of("DeepSpeed", find_devices(json, "world_size", device_count(question.cluster)),
                  static_cast<int>(parts.size()) - 1, find_devices(json, "model_parallel_size", 1));
@@ -371,6 +369,11 @@ ImportedPlan import_deepspeed(std::string_view content, const std::string& file,
   set_schedule(imported.plan, schedule_name(question, "1f1b"));
   imported.plan.batch = read_deepspeed_batch(json, settled, degrees.data);
   return imported;
+}
+
+std::string open_in_deepspeed(std::string_view content, const std::string& file) {
+  const Json json = Json::parse(std::string(content), file);
+  return says_batch(json) ? "" : "--batch N";
 }
 
 }  // namespace stagecraft

@@ -67,8 +67,6 @@ TEST_CASE("DeepSpeed: its balanced partition of five equal layers is taken, the 
 }
 
 TEST_CASE("DeepSpeed: what is wrong is said at its place") {
-  CHECK(deepspeed_complaint(R"({"train_batch_size": 8})")
-            .find("does not say where the model is cut") != std::string::npos);
   CHECK(deepspeed_complaint("[0, 2, 6]") ==
         "plan.txt:1:8: [2]: the parts have 6 layers, but the model has 5");
   CHECK(deepspeed_complaint("[1, 5]").find("expected the first layer of each stage, 0 first") !=
@@ -95,4 +93,35 @@ TEST_CASE("DeepSpeed: what is wrong is said at its place") {
   CHECK(
       deepspeed_complaint("[0, 5]", {.batch = 8, .replicas = {1}}).find("leave --replicas away") !=
       std::string::npos);
+}
+
+TEST_CASE("DeepSpeed: a ds_config without parts trains the model whole on each device") {
+  const ImportedPlan whole =
+      import_plan(plan_importer("deepspeed"),
+                  R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 3,
+                      "zero_optimization": {"stage": 1, "reduce_bucket_size": 5e8}})",
+                  "ds_config.json", question_of(3, "4xh100"));
+  CHECK(sizes_of(whole.plan) == std::vector{5});
+  CHECK(replicas_of_stages(whole.plan) == std::vector{4});
+  CHECK(whole.plan.batch == Batch{.global = 24, .microbatch = 8, .microbatches = 3, .sequence = 8});
+  CHECK(whole.plan.optimizer.sharding == Sharding::zero1);
+  // Nothing says bf16.
+  CHECK(whole.plan.precision == Precision::float32);
+  REQUIRE(whole.notes.size() == 2);
+  CHECK_THAT(whole.notes[0], ContainsSubstring("DeepSpeed trains in fp32"));
+  CHECK_THAT(whole.notes[1], ContainsSubstring("without \"parts\" there is no pipeline"));
+}
+
+TEST_CASE("DeepSpeed: what a trainer fills in, the command line says") {
+  const std::string config = R"({"train_batch_size": "auto", "bf16": {"enabled": "auto"},
+      "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+      "zero_optimization": {"stage": 2}})";
+  const Plan plan =
+      imported("deepspeed", config, question_of(3, "4xh100", {.batch = 16, .microbatch = 8}));
+  CHECK(plan.batch.microbatches == 2);
+  CHECK(plan.precision == Precision::bfloat16);
+  const auto open = plan_importer("deepspeed").open_flag;
+  CHECK(open(config, "ds_config.json") == "--batch N");
+  CHECK(open(R"({"train_batch_size": 8})", "ds_config.json").empty());
+  CHECK_FALSE(open(R"({"train_micro_batch_size_per_gpu": 8})", "ds_config.json").empty());
 }

@@ -50,6 +50,10 @@ const std::map<std::string_view, std::string> samples{
                       "train_micro_batch_size_per_gpu": 2, "model_parallel_size": 1})"},
     {"torch", R"({"stages": [["embedding", "layers.0"], ["layers.1", "norm", "output"]],
                   "schedule": "ScheduleGPipe", "microbatches": 4, "global_batch_size": 8})"},
+    {"torchtitan",
+     "[training]\nlocal_batch_size = 8\nseq_len = 32\n[parallelism]\n"
+     "pipeline_parallel_degree = 2\npipeline_parallel_microbatch_size = 2\n"
+     "data_parallel_shard_degree = -1\n[activation_checkpoint]\nmode = \"full\"\n"},
     {"pipedream", R"({"module_to_stage_map": [0, 1, 1], "stage_to_rank_map": {"0": [0], "1": [1]},
                       "stage_to_depth_map": {"0": 1, "1": 0}})"},
     {"piper", R"({"stages": [{"nodes": [0], "dataParallelDegree": 1, "tensorParallelDegree": 1,
