@@ -8,15 +8,15 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "profiles/error.hpp"
+#include "tools/launch/handed_on.hpp"
+#include "tools/launch/pipe.hpp"
 
 namespace stagecraft {
 namespace {
@@ -78,39 +78,6 @@ struct ChildStart {
   [[maybe_unused]] const ssize_t written = write(start.failure, &error, sizeof error);
   _exit(exit_code(ErrorKind::execution));
 }
-
-/// A descriptor that is closed when it goes.
-class OwnedDescriptor {
- public:
-  explicit OwnedDescriptor(int number = -1) : number_(number) {}
-  ~OwnedDescriptor() { close_now(); }
-  OwnedDescriptor(const OwnedDescriptor&) = delete;
-  OwnedDescriptor& operator=(const OwnedDescriptor&) = delete;
-  int number() const { return number_; }
-  void set(int number) {
-    close_now();
-    number_ = number;
-  }
-  void close_now() {
-    if (number_ >= 0) close(number_);
-    number_ = -1;
-  }
-
- private:
-  int number_;
-};
-
-struct Pipe {
-  Pipe() {
-    int both[2];
-    if (pipe2(both, O_CLOEXEC) != 0) {
-      throw Error(ErrorKind::execution, concat("cannot make a pipe: ", std::strerror(errno)));
-    }
-    out.set(both[0]);
-    in.set(both[1]);
-  }
-  OwnedDescriptor out, in;
-};
 
 /// Nothing if it cannot be started.
 std::optional<pid_t> start(const ChildCommand& command, int errors, int output) {
@@ -189,53 +156,6 @@ class Lines {
   std::string line_;
   bool is_closed_ = false;
   bool is_to_end_ = false, begun_ = false;  ///< by what was said
-};
-
-/// What children print, handed on to standard output as it comes. Where that takes no more, the
-/// rest is read and lost, so that nobody waits.
-class HandedOn {
- public:
-  ~HandedOn() { finish(); }
-  HandedOn() = default;
-  HandedOn(const HandedOn&) = delete;
-  HandedOn& operator=(const HandedOn&) = delete;
-
-  int in() const { return pipe_.in.number(); }
-  /// When all children have been started.
-  void begin() {
-    pipe_.in.close_now();
-    reader_ = std::thread([this] { hand_on(); });
-  }
-  /// When all have ended: what they printed has come by then.
-  void finish() {
-    pipe_.in.close_now();
-    if (reader_.joinable()) reader_.join();
-  }
-  bool is_lost() const { return is_lost_; }
-
- private:
-  void hand_on() {
-    std::array<char, 4096> bytes{};
-    for (;;) {
-      const ssize_t came = ::read(pipe_.out.number(), bytes.data(), bytes.size());
-      if (came < 0 && errno == EINTR) continue;
-      if (came <= 0) return;
-      if (!is_lost_ && !is_written({bytes.data(), static_cast<std::size_t>(came)})) is_lost_ = true;
-    }
-  }
-  static bool is_written(std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) return false;
-      text.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return true;
-  }
-
-  Pipe pipe_;
-  std::thread reader_;
-  std::atomic<bool> is_lost_{false};
 };
 
 class Children {
