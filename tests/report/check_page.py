@@ -205,6 +205,18 @@ def main():
                         "Stages on the cluster", "Against the other plan", "Launch",
                         "Where this comes from"):
             require(heading in headings, f"the page has no \"{heading}\" but {headings}")
+        with open(stagecraft.path("run.json")) as file:
+            run = json.load(file)
+        for busy, verdict in (("", "the prediction is off by"), ("load 9", "busy machine")):
+            about = run["otherData"]["about"]
+            about.pop("busy", None)
+            if busy:
+                about["busy"] = busy
+            with open(stagecraft.path("told.json"), "w") as file:
+                json.dump(run, file)
+            check_page(stagecraft, page, "m.plan.json", "told.json")
+            text = page.evaluate("document.body.textContent")
+            require(verdict in text and busy in text, f"the page does not say \"{verdict}\"")
         nameless = page.evaluate("""[...document.querySelectorAll('canvas, svg, input, select, button')]
             .filter((e) => !e.getAttribute('aria-label') && !e.textContent.trim()).length""")
         require(nameless == 0, f"{nameless} drawings or controls have no name for screen readers")

@@ -31,10 +31,12 @@ PageRun read_measured_run(Console& console, const LoadedPlan& loaded, const std:
   }
   const bool is_other = trace.about.contains("plan") && trace.about.at("plan") != loaded.hash;
   if (is_other) console.note("the trace was made from another version of this plan");
+  const auto busy = trace.about.find("busy");
   return {.path = path,
           .hash = hash,
           .timeline = median_iteration(trace.timeline),
-          .is_of_other_version = is_other};
+          .is_of_other_version = is_other,
+          .busy = busy == trace.about.end() ? "" : busy->second};
 }
 
 LoadedPlan loaded_for_page(Console& console, const std::string& path) {

@@ -277,6 +277,7 @@ ordered_json measured_json(const Told& plan, const PageRun& run) {
   return {{"path", run.path},
           {"hash", run.hash},
           {"other_version", run.is_of_other_version},
+          {"busy", run.busy},
           {"predicted_ns", comparison.predicted.count()},
           {"measured_ns", comparison.measured.count()},
           {"error", comparison.error},

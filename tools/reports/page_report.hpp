@@ -19,6 +19,7 @@ struct PageRun {
   std::string hash;
   Timeline timeline;                 ///< its median iteration
   bool is_of_other_version = false;  ///< of the plan's file
+  std::string busy;                  ///< what else the machine did meanwhile; empty: nothing
 };
 
 struct PageQuestion {

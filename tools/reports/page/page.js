@@ -563,13 +563,15 @@ function adviceSection(advice) {
 
 function measuredSection(measured) {
   const sign = (ns) => (ns < 0 ? '−' : '+') + timeText(Math.abs(ns));
+  const verdict = measured.busy ?
+      `on a busy machine, which says nothing of the prediction: ${measured.busy}` :
+      `the prediction is off by ${(100 * measured.error).toFixed(1)} %`;
   return section(
       'Predicted and measured', {},
       element(
           'p', {},
           `Predicted ${timeText(measured.predicted_ns)}, measured ${
-              timeText(measured.measured_ns)}: the prediction is off by ${
-              (100 * measured.error).toFixed(1)} %.`,
+              timeText(measured.measured_ns)}: ${verdict}.`,
           measured.other_version ? ' The run is of another version of this plan.' : ''),
       element('h3', {}, `Where the difference went, on device ${measured.device}`),
       tableOf(
