@@ -1,6 +1,9 @@
 #include "planner/calibration/megatron_arguments.hpp"
 
 #include <algorithm>
+#include <array>
+
+#include "planner/interop/megatron_names.hpp"
 
 namespace stagecraft {
 
@@ -245,10 +248,8 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   recipe.optimizer_instances = arguments.small("num-distributed-optimizer-instances");
   recipe.loss_copies = fused && !recipe.work.fused_loss;
   recipe.work.grouped_experts = arguments.flag("moe-grouped-gemm");
-  if (arguments.word("moe-token-dispatcher-type") == "flex") {
-    const bool hybrid = arguments.word("moe-flex-dispatcher-backend") == "hybridep";
-    recipe.work.dispatcher = hybrid ? Dispatcher::hybridep : Dispatcher::deepep;
-  }
+  recipe.work.dispatcher = dispatcher_in_megatron(arguments.word("moe-token-dispatcher-type"),
+                                                  arguments.word("moe-flex-dispatcher-backend"));
   recipe.overlapped_exchanges = arguments.flag("overlap-moe-expert-parallel-comm");
   recipe.graphs = graphs_of(arguments);
   recipe.work.expert_tensor_parallel = arguments.small("expert-tensor-parallel-size", 0);
@@ -263,16 +264,11 @@ Bytes gradient_bytes_of(const MegatronArguments& arguments, Precision precision)
 
 CudaGraphs graphs_of(const MegatronArguments& arguments) {
   // MLPerf's variables say 1 and 0.
-  const auto is_on = [&](std::string_view name) {
-    return arguments.flag(name) && arguments.word(name) != "0";
-  };
-  const std::string way = arguments.word("cuda-graph-impl");
-  const std::string scope = arguments.word("cuda-graph-scope");
-  if (!is_on("enable-cuda-graph") && !is_on("external-cuda-graph") &&
-      (way.empty() || way == "none"))
-    return CudaGraphs::none;
-  const bool whole = (way + scope).find("full_iteration") != std::string::npos;
-  return whole ? CudaGraphs::step : CudaGraphs::layers;
+  const bool by_switch = std::ranges::any_of(
+      std::array{"enable-cuda-graph", "external-cuda-graph"},
+      [&](std::string_view name) { return arguments.flag(name) && arguments.word(name) != "0"; });
+  return graphs_in_megatron(by_switch ? "local" : arguments.word("cuda-graph-impl"),
+                            arguments.word("cuda-graph-scope"));
 }
 
 bool spread(Recipe& recipe, int world, int batch) {

@@ -340,43 +340,54 @@ void add_experts(Line& line, const Transformer& transformer, int layers) {
   }
 }
 
-/// What brings tokens to experts (`MoEFlexTokenDispatcher`), and what is a part of CUDA graphs: of
-/// layers with experts what comes before they are sent, since their number is not known before.
-void add_launching(Reasons& reasons, Line& line, const Plan& plan, const Transformer& transformer) {
-  const bool experts = transformer.experts.has_value();
-  if (experts && !sends_once(plan.kernels.dispatcher)) {
-    line.add("moe-token-dispatcher-type", "alltoall");
-  } else if (experts) {
-    line.add("moe-token-dispatcher-type", "flex");
-    line.add("moe-flex-dispatcher-backend", to_string(plan.kernels.dispatcher));
-    line.add("moe-router-dtype", "fp32");  // of the weights that both send
-  }
-  if (plan.kernels.graphs == CudaGraphs::none) return;
-  const bool is_step = plan.kernels.graphs == CudaGraphs::step;
-  line.add("cuda-graph-impl", is_step ? "full_iteration" : "transformer_engine");
-  if (is_step) {
-    line.on("no-check-for-nan-in-loss-and-grad");
-    if (experts) {
-      reasons.add(
-          " makes one CUDA graph of a step with experts only where tokens are padded to a "
-          "capacity, "
-          "which no plan says; --set cuda-graphs=layers has what comes before they are sent");
-    }
-    return;
-  }
-  if (experts) {
-    const std::string_view dense = transformer.experts->dense_blocks > 0 ? " mlp" : "";
-    line.add("cuda-graph-modules", fmt::format("attn{} moe_router moe_preprocess", dense));
-  }
-  const bool recomputes = std::ranges::any_of(plan.stages, [](const Stage& stage) {
+/// What brings tokens to experts: `MoEAlltoAllTokenDispatcher` or `MoEFlexTokenDispatcher`.
+void add_dispatcher(Line& line, Dispatcher dispatcher) {
+  if (!sends_once(dispatcher)) return line.add("moe-token-dispatcher-type", "alltoall");
+  line.add("moe-token-dispatcher-type", "flex");
+  line.add("moe-flex-dispatcher-backend", to_string(dispatcher));
+  line.add("moe-router-dtype", "fp32");  // of the weights that both send
+}
+
+bool recomputes_in_full(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) {
     return stage.recompute == Recompute::full ||
            std::ranges::count(stage.again, Recomputed::full) > 0;
   });
-  if (recomputes) {
+}
+
+/// Of layers with experts a part of the graph is what comes before tokens are sent: how many come
+/// is not known before.
+void add_graphs_of_layers(Reasons& reasons, Line& line, const Plan& plan,
+                          const std::optional<Experts>& experts) {
+  line.add("cuda-graph-impl", "transformer_engine");
+  if (experts) {
+    const std::string_view dense = experts->dense_blocks > 0 ? " mlp" : "";
+    line.add("cuda-graph-modules", fmt::format("attn{} moe_router moe_preprocess", dense));
+  }
+  if (recomputes_in_full(plan)) {
     reasons.add(
         " makes no CUDA graphs of layers that it recomputes in full; plan without --cuda-graphs, "
-        "or "
-        "with selective recomputation");
+        "or with selective recomputation");
+  }
+}
+
+void add_graph_of_step(Reasons& reasons, Line& line, const std::optional<Experts>& experts) {
+  line.add("cuda-graph-impl", "full_iteration");
+  line.on("no-check-for-nan-in-loss-and-grad");
+  if (experts) {
+    reasons.add(
+        " makes one CUDA graph of a step with experts only where tokens are padded to a capacity, "
+        "which no plan says; --set cuda-graphs=layers has what comes before they are sent");
+  }
+}
+
+void add_launching(Reasons& reasons, Line& line, const Plan& plan,
+                   const std::optional<Experts>& experts) {
+  if (experts) add_dispatcher(line, plan.kernels.dispatcher);
+  switch (plan.kernels.graphs) {
+    case CudaGraphs::none: return;
+    case CudaGraphs::layers: return add_graphs_of_layers(reasons, line, plan, experts);
+    case CudaGraphs::step: return add_graph_of_step(reasons, line, experts);
   }
 }
 
@@ -538,7 +549,7 @@ MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Mod
   add_gradient_bucket(line, plan.optimizer.gradient_bucket);
   add_precision(reasons, line, plan.precision);
   add_model(line, plan, model);
-  add_launching(reasons, line, plan, *model.transformer);
+  add_launching(reasons, line, plan, model.transformer->experts);
   add_start(line, *model.transformer);
   return line;
 }

@@ -19,6 +19,7 @@
 #include "planner/interop/importers.hpp"
 #include "planner/interop/importers/common.hpp"
 #include "planner/interop/importers/megatron_layout.hpp"
+#include "planner/interop/megatron_names.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "profiles/text.hpp"
 
@@ -301,16 +302,12 @@ std::vector<std::string> shape_notes(const MegatronFlags& flags, const Model& mo
 /// Tokens of a model without experts go nowhere.
 std::optional<Dispatcher> dispatcher_of(const MegatronFlags& flags, const Model& model) {
   if (flags.dispatcher.empty() || !has_experts(model)) return {};
-  if (flags.dispatcher == "alltoall") return Dispatcher::alltoall;
-  return flags.flex.empty() ? Dispatcher::deepep : read_dispatcher(flags.flex);
+  return dispatcher_in_megatron(flags.dispatcher, flags.flex);
 }
 
-/// A scope alone starts none.
 std::optional<CudaGraphs> graphs_of(const MegatronFlags& flags) {
   if (flags.graphs.empty()) return {};
-  if (flags.graphs == "none") return CudaGraphs::none;
-  const bool whole = flags.graphs == "full_iteration" || flags.graphs_of_step;
-  return whole ? CudaGraphs::step : CudaGraphs::layers;
+  return graphs_in_megatron(flags.graphs, flags.graph_scope);
 }
 
 PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {

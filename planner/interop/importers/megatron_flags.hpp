@@ -58,10 +58,10 @@ struct MegatronFlags {
   bool fp16 = false;
   std::string fp8;  ///< --fp8-format: "e4m3", "hybrid"; empty: none
   bool fp8_attention = false;
-  std::string dispatcher;  ///< --moe-token-dispatcher-type: "alltoall", "flex"; empty: not said
-  std::string flex;        ///< --moe-flex-dispatcher-backend: "deepep", "hybridep"; empty: deepep
-  std::string graphs;      ///< --cuda-graph-impl; empty: not said
-  bool graphs_of_step = false;  ///< by the scope of older releases
+  std::string dispatcher;   ///< --moe-token-dispatcher-type: "alltoall", "flex"; empty: not said
+  std::string flex;         ///< --moe-flex-dispatcher-backend: "deepep", "hybridep"; empty: deepep
+  std::string graphs;       ///< --cuda-graph-impl; empty: not said
+  std::string graph_scope;  ///< --cuda-graph-scope or -modules: the first of them
   std::string schedule;     ///< of zero-bubble's releases: "zb-v", …; empty: 1F1B or interleaved
   int sequence_chunks = 1;  ///< --num-seq-splits
   std::optional<int> in_flight;  ///< --zero-bubble-max-pending-backward

@@ -158,9 +158,10 @@ TEST_CASE("dispatchers and graphs that plans have are taken, others are listed")
   CHECK(flags.dispatcher == "flex");
   CHECK(flags.flex == "hybridep");
   CHECK(flags.graphs == "transformer_engine");
-  CHECK_FALSE(flags.graphs_of_step);
+  CHECK(flags.graph_scope == "attn");
   CHECK(of("--moe-token-dispatcher-type flex --moe-enable-deepep").flags.flex == "deepep");
-  CHECK(of("--enable-cuda-graph --cuda-graph-scope full_iteration").flags.graphs_of_step);
+  CHECK(of("--enable-cuda-graph --cuda-graph-scope full_iteration").flags.graph_scope ==
+        "full_iteration");
   CHECK(of("--external-cuda-graph").flags.graphs == "transformer_engine");
   CHECK(texts(of("--moe-token-dispatcher-type allgather").not_modelled) ==
         Texts{"--moe-token-dispatcher-type allgather :1"});

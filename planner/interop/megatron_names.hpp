@@ -1,0 +1,19 @@
+// How Megatron-LM's flags name what plans have other names for.
+
+#pragma once
+
+#include <string_view>
+
+#include "profiles/framework.hpp"
+
+namespace stagecraft {
+
+/// --moe-token-dispatcher-type ("alltoall", "flex") and --moe-flex-dispatcher-backend, whose others
+/// than "hybridep" send as "deepep" does.
+Dispatcher dispatcher_in_megatron(std::string_view type, std::string_view backend);
+
+/// --cuda-graph-impl, and the scope that older releases had for a whole step: "full_iteration" as
+/// either. A scope alone starts none; neither does an empty way.
+CudaGraphs graphs_in_megatron(std::string_view way, std::string_view scope);
+
+}  // namespace stagecraft
