@@ -89,6 +89,9 @@ bool count_ends_as_blocks(Recipe& recipe);
 /// writes one makes the slowest stage as quick as can be: so does `recipe.layout` afterwards. Says
 /// whether that was so; not where blocks are even, or stages are told.
 bool balance_stages(Recipe& recipe, const KernelConstants& constants);
+/// Seconds of the first so many blocks for a microbatch, from none on, with the embedding before
+/// the first and the head behind the last.
+std::vector<double> block_sums(Recipe recipe, const KernelConstants& constants);
 
 /// A step in seconds, by what it is spent on; `messages` and `shards` are parts of `work`, the
 /// others sum to `step`.
