@@ -138,8 +138,7 @@ LayerCost plain_cost(const Model& model, int index, const DeviceKind& device,
 /// The sum of the layer's operations. Messages between tensor-parallel peers are not part of it.
 LayerCost transformer_cost(const Transformer& transformer, const Layer& of,
                            const DeviceKind& device, const CostSetting& setting) {
-  KernelSetting kernels = kernel_setting(device, setting.precision);
-  kernels.graphs = setting.kernels.graphs;
+  const KernelSetting kernels = kernel_setting(device, setting.precision, setting.kernels.graphs);
   const LayerWork work = transformer_work(transformer, of, setting);
   LayerCost cost = held_by(work, kernels, setting.precision);
   const LayerOperations layer = layer_operations(transformer, of, work_setting(setting));

@@ -167,7 +167,7 @@ struct PassSum {
 
 }  // namespace
 
-KernelSetting kernel_setting(const DeviceKind& device, Precision precision) {
+KernelSetting kernel_setting(const DeviceKind& device, Precision precision, CudaGraphs graphs) {
   if (device.generic) fail("a generic device has no datasheet to estimate costs from");
   const double peak = peak_flops(device, precision);
   if (peak <= 0 || (is_float8(precision) && device.flops_bf16 <= 0)) {
@@ -188,7 +188,8 @@ KernelSetting kernel_setting(const DeviceKind& device, Precision precision) {
           .tensor = {},
           .context = {},
           .expert = {},
-          .expert_tensor = {}};
+          .expert_tensor = {},
+          .graphs = graphs};
 }
 
 namespace {
@@ -223,33 +224,40 @@ double collective_seconds(OperationKind kind, double bytes, const DeviceGroup& g
   return constants.message_seconds + best;
 }
 
+namespace {
+
+/// Of equal copies that go to any of so many places, the part of them that are the first to come to
+/// theirs: copies / places come to a place on average, and 1 - (1 - 1 / places)^copies first ones.
 double first_copies(double places, double copies) {
   return (1 - std::pow(1 - 1 / places, copies)) / (copies / places);
 }
 
-DeviceGroup with_first_copies(DeviceGroup group, double copies) {
-  const double to_peers = first_copies(group.members, copies);
-  for (int i = 0; i < group.depth; ++i) {
-    GroupLevel& level = group.levels[static_cast<std::size_t>(i)];
-    const double parts = std::ceil(static_cast<double>(group.members) / level.inside);
+}  // namespace
+
+Exchange with_first_copies(const Exchange& exchange, double copies) {
+  const int members = exchange.group.members;
+  if (copies <= 1 || members <= 1) return exchange;
+  const double to_members = first_copies(members, copies);
+  Exchange first{.group = exchange.group, .bytes = exchange.bytes * to_members};
+  for (int i = 0; i < first.group.depth; ++i) {
+    GroupLevel& level = first.group.levels[static_cast<std::size_t>(i)];
+    const double parts = std::ceil(static_cast<double>(members) / level.inside);
     for (Bandwidth* rate : {&level.rings, &level.port}) {
       if (level.is_box || rate->is_unlimited()) continue;
       rate->bytes_per_second = static_cast<std::int64_t>(
-          static_cast<double>(rate->bytes_per_second) * to_peers / first_copies(parts, copies));
+          static_cast<double>(rate->bytes_per_second) * to_members / first_copies(parts, copies));
     }
   }
-  return group;
+  return first;
 }
 
 double operation_seconds(const Operation& operation, const KernelSetting& setting) {
   const KernelConstants& constants = setting.constants;
   if (is_message(operation.kind)) {
     const GroupPlace place = place_of(operation.group, setting);
-    if (operation.copies <= 1 || place.members <= 1)
-      return collective_seconds(operation.kind, operation.bytes, place, constants);
-    return collective_seconds(operation.kind,
-                              operation.bytes * first_copies(place.members, operation.copies),
-                              with_first_copies(group_at(place), operation.copies), constants);
+    if (place.members <= 1) return 0;
+    const Exchange sent = with_first_copies({group_at(place), operation.bytes}, operation.copies);
+    return collective_seconds(operation.kind, sent.bytes, sent.group, constants);
   }
   double seconds = operation.bytes / (setting.memory_bandwidth * constants.memory_rate);
   if (operation.kind == OperationKind::product) {

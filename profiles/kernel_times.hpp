@@ -70,7 +70,8 @@ struct KernelSetting {
 
 /// The device computing in this precision, with its own constants or, scaled to its efficiency, the
 /// usual ones; no peers. Throws Error (input) if it does not compute in it.
-KernelSetting kernel_setting(const DeviceKind& device, Precision precision);
+KernelSetting kernel_setting(const DeviceKind& device, Precision precision,
+                             CudaGraphs graphs = CudaGraphs::none);
 
 /// Seconds of a collective of `bytes` (see OperationKind) over the group by the quickest algorithm
 /// (collectives.hpp), with the constants' latencies and rates; zero for one member.
@@ -79,12 +80,15 @@ double collective_seconds(OperationKind kind, double bytes, const GroupPlace& pl
 /// The same of devices of a cluster, whose latencies count relative to `usual_hop`.
 double collective_seconds(OperationKind kind, double bytes, const DeviceGroup& group,
                           const KernelConstants& constants);
-/// Of equal copies that go to any of so many places, the part of them that are the first to come to
-/// theirs: copies / places come to a place on average, and 1 - (1 - 1 / places)^copies first ones.
-double first_copies(double places, double copies);
-/// The group as an exchange finds it that sends each member the first of so many copies alone, and
-/// each node, or part of another level, too: those levels pass the members' bytes so much faster.
-DeviceGroup with_first_copies(DeviceGroup group, double copies);
+/// An exchange as its links find it.
+struct Exchange {
+  DeviceGroup group;
+  double bytes = 0;
+};
+/// Of equal copies that go to any member, so many each, only the first to come to a member is sent,
+/// and to a node, or part of another level: fewer bytes, which those levels pass faster still. With
+/// one copy, nothing changes.
+Exchange with_first_copies(const Exchange& exchange, double copies);
 /// Latency of a hop over NVLink or InfiniBand in the links of built-in kinds: there it takes
 /// `peer_seconds`.
 inline constexpr Duration usual_hop{5'000};

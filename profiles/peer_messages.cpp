@@ -108,12 +108,9 @@ struct Peers {
   /// it on inside the box meanwhile (DeepSeek-V3, section 3.2.2).
   Duration exchange_time(const PeerSpan& span, Bytes bytes, double copies_of_token) const {
     const auto all_to_all = [&](const PeerSpan& among, Bytes sent) {
-      DeviceGroup group = group_of(cluster, among);
-      if (copies_of_token <= 1 || among.members <= 1)
-        return collective(OperationKind::all_to_all, group, static_cast<double>(sent));
-      const double first = first_copies(among.members, copies_of_token);
-      return collective(OperationKind::all_to_all, with_first_copies(group, copies_of_token),
-                        static_cast<double>(sent) * first);
+      const Exchange first =
+          with_first_copies({group_of(cluster, among), static_cast<double>(sent)}, copies_of_token);
+      return collective(OperationKind::all_to_all, first.group, first.bytes);
     };
     const Duration each = all_to_all(span, bytes);
     const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
@@ -298,8 +295,7 @@ std::vector<LayerCost> estimates_with_peers(std::vector<LayerCost> costs, const 
                                             const Cluster& cluster, const DeviceKind& device,
                                             const CostSetting& setting) {
   const Peers peers(cluster, device, setting, *model.transformer);
-  KernelSetting kernels = kernel_setting(device, setting.precision);
-  kernels.graphs = setting.kernels.graphs;
+  KernelSetting kernels = kernel_setting(device, setting.precision, setting.kernels.graphs);
   kernels.tensor.members = peers.tensor.members;
   kernels.context.members = peers.context.members;
   kernels.expert.members = peers.expert.members;
