@@ -14,7 +14,6 @@ namespace stagecraft {
 namespace {
 
 /// Some tenths of a second for each thing that stages may do again.
-constexpr std::int64_t effort_of_framework = 20'000'000;
 
 /// By its own name, or by the one whose format it reads.
 const Exporter& exporter_for(const Target& target) {
@@ -147,7 +146,7 @@ std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const
       std::vector<Candidate> plans = is_new ? std::vector<Candidate>{} : same->second;
       if (is_new && !stop.stop_requested()) {
         const SearchControl control{
-            .stop = stop, .threads = threads, .effort = effort_of_framework, .explain = false};
+            .stop = stop, .threads = threads, .effort = SearchControl::of_a_look, .explain = false};
         plans = search_exact(own, control).plans;
         asked.emplace_back(own, plans);
       }

@@ -148,6 +148,9 @@ struct SearchProgress {
 };
 
 struct SearchControl {
+  /// `effort` of a look beside the search itself: some tenths of a second.
+  static constexpr std::int64_t of_a_look = 20'000'000;
+
   std::stop_token stop;  ///< Ctrl-C or a time limit: the best so far is returned, with its gap
   std::function<void(const SearchProgress&)> progress;
   std::string argument;  ///< what followed a colon in the strategy's name: a pattern

@@ -11,8 +11,6 @@ namespace stagecraft {
 
 namespace {
 
-/// Some tenths of a second, as the searches for frameworks have, which try such stages, too.
-constexpr std::int64_t effort_of_look = 20'000'000;
 /// A second or two, which the plan that was found is hardly better after, and its bound is.
 constexpr std::int64_t effort_of_bound = 400'000'000;
 
@@ -42,7 +40,7 @@ Problem and_finer_stages(Problem problem) {
 std::vector<Candidate> look_for_better(const Problem& finer, const SearchControl& control,
                                        const Leaderboard& known) {
   SearchControl own{.stop = control.stop, .threads = control.threads};
-  own.effort = effort_of_look;
+  own.effort = SearchControl::of_a_look;  // as searches for frameworks have, which try such stages
   own.explain = false;
   const Duration best = known.best().value_or(Duration::max());
   own.worth = best - Duration{1};

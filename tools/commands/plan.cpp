@@ -109,15 +109,19 @@ SearchResult search_for(Console& console, const PlanArguments& arguments, const 
                           : pareto_front(search, problem, control, most_on_front, spacing_on_front);
 }
 
+/// Whether one plan is asked for, by what it is predicted to take.
+bool asks_for_one(const PlanArguments& arguments) {
+  return arguments.strategy == "exact" && arguments.pareto.empty() &&
+         arguments.risk.level.empty() && arguments.sharing.sharing.empty();
+}
+
 /// What frameworks would take is told of the step alone, as our own search finds it.
 bool compares_frameworks(const Console& console, const PlanArguments& arguments,
                          const Problem& problem) {
   const bool is_asked = arguments.compare_frameworks == "auto"
                             ? !console.json() && !console.options().quiet
                             : arguments.compare_frameworks == "on";
-  const bool has_sense = problem.target == nullptr && arguments.strategy == "exact" &&
-                         arguments.pareto.empty() && arguments.risk.level.empty() &&
-                         arguments.sharing.sharing.empty() &&
+  const bool has_sense = problem.target == nullptr && asks_for_one(arguments) &&
                          problem.objective != ObjectiveKind::cost;
   if (arguments.compare_frameworks == "on" && !has_sense) {
     fail_usage("--compare-frameworks on goes with --strategy exact, and without --for, --pareto, ",
@@ -142,9 +146,7 @@ void require_exported(const Problem& problem, const Plan& plan) {
 void tell_narrower_boxes(Console& console, const PlanArguments& arguments,
                          const LoadedProfile& loaded, const Candidate& best,
                          const std::stop_token& stop) {
-  const bool is_step = arguments.strategy == "exact" && arguments.pareto.empty() &&
-                       arguments.risk.level.empty() && arguments.sharing.sharing.empty() &&
-                       arguments.planning.objective == "step" &&
+  const bool is_step = asks_for_one(arguments) && arguments.planning.objective == "step" &&
                        arguments.planning.exclude.empty() && arguments.time_limit.empty();
   if (!is_step || console.json() || console.options().quiet || stop.stop_requested()) return;
   PlanningOptions narrower = arguments.planning;
@@ -152,10 +154,11 @@ void tell_narrower_boxes(Console& console, const PlanArguments& arguments,
   if (!cluster || !best.prediction || serves(best.plan)) return;
   narrower.devices.cluster = *cluster;
   narrower.devices.devices = 0;
-  constexpr std::int64_t effort = 20'000'000;
   try {
-    const SearchControl control{
-        .stop = stop, .threads = console.options().threads, .effort = effort, .explain = false};
+    const SearchControl control{.stop = stop,
+                                .threads = console.options().threads,
+                                .effort = SearchControl::of_a_look,
+                                .explain = false};
     const Problem problem = with_known_costs(planning_problem(console, narrower, loaded));
     const SearchResult search = search_exact(problem, control);
     if (search.plans.empty() || !search.plans.front().prediction) return;

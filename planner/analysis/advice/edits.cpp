@@ -13,10 +13,6 @@ namespace stagecraft::advising {
 
 namespace {
 
-/// Megatron-LM's own size of a bucket, 40 million gradients in fp32; torch's, in MiB.
-constexpr std::string_view megatron_bucket = "160MB";
-constexpr std::string_view torch_bucket = "25MiB";
-
 /// Schedules to try where the target has all: with gradients exact, and no copies of the model.
 constexpr std::array tried_schedules{"1f1b",  "interleaved",    "looped-bfs", "zb-h1",
                                      "zb-h2", "interleaved-zb", "zb-v",       "gpipe"};
@@ -73,10 +69,7 @@ class Edits {
         if (sharding != plan_.optimizer.sharding)
           add({{"sharding", std::string(to_string(sharding))}});
       }
-      const bool is_megatron = target_ != nullptr && target_->gradient_buckets;
-      add({{"gradient-bucket", plan_.optimizer.gradient_bucket > 0
-                                   ? "off"
-                                   : std::string(is_megatron ? megatron_bucket : torch_bucket)}});
+      add({{"gradient-bucket", plan_.optimizer.gradient_bucket > 0 ? "off" : "auto"}});
     }
     add_launching();
     if (has_blocks() && tensor_degree(plan_) > 1)
