@@ -18,6 +18,7 @@
 
 #include "profiles/error.hpp"
 #include "profiles/estimate.hpp"
+#include "profiles/kernel_times.hpp"
 #include "profiles/operations.hpp"
 #include "profiles/trained_form.hpp"
 #include "profiles/transformer.hpp"
@@ -241,17 +242,19 @@ void set_memory_of_trained(LayerWork& work, const Transformer& transformer, cons
 }  // namespace
 
 WorkSetting work_setting(const CostSetting& setting) {
-  return {.microbatch = setting.microbatch,
-          .sequence = setting.sequence,
-          .tensor_parallel = setting.tensor_parallel,
-          .sequence_parallel = setting.parallelism.sequence,
-          .context_parallel = setting.parallelism.context,
-          .expert_parallel = setting.parallelism.expert,
-          .expert_tensor_parallel = setting.parallelism.expert_tensor,
-          .expert_load = setting.parallelism.expert_load,
-          .precision = setting.precision,
-          .framework = setting.kernels.framework,
-          .dispatcher = setting.kernels.dispatcher};
+  return {
+      .microbatch = setting.microbatch,
+      .sequence = setting.sequence,
+      .tensor_parallel = setting.tensor_parallel,
+      .sequence_parallel = setting.parallelism.sequence,
+      .context_parallel = setting.parallelism.context,
+      .expert_parallel = setting.parallelism.expert,
+      .expert_tensor_parallel = setting.parallelism.expert_tensor,
+      .expert_load = setting.parallelism.expert_load,
+      .precision = setting.precision,
+      .framework = setting.kernels.framework,
+      .dispatcher = setting.kernels.dispatcher,
+      .float8_recipe = setting.kernels.float8_recipe.value_or(usual_float8_recipe(setting.device))};
 }
 
 LayerWork transformer_work(const Transformer& transformer, const Layer& layer,

@@ -57,6 +57,24 @@ bool sends_once(Dispatcher dispatcher) {
   return dispatcher != Dispatcher::alltoall;
 }
 
+std::string_view to_string(Float8Recipe recipe) {
+  switch (recipe) {
+    case Float8Recipe::delayed: return "delayed";
+    case Float8Recipe::tensorwise: return "tensorwise";
+    case Float8Recipe::blockwise: return "blockwise";
+    case Float8Recipe::mxfp8: return "mxfp8";
+  }
+  return "";
+}
+
+Float8Recipe read_float8_recipe(std::string_view name) {
+  using enum Float8Recipe;
+  for (const Float8Recipe each : {delayed, tensorwise, blockwise, mxfp8}) {
+    if (to_string(each) == name) return each;
+  }
+  fail("expected delayed, tensorwise, blockwise or mxfp8, found \"", name, "\"");
+}
+
 std::string_view to_string(CudaGraphs graphs) {
   switch (graphs) {
     case CudaGraphs::none: return "none";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <optional>
 #include <string_view>
 
 namespace stagecraft {
@@ -33,6 +34,19 @@ Dispatcher read_dispatcher(std::string_view name);
 /// Whether a device receives a token once, whichever of its experts are there.
 bool sends_once(Dispatcher dispatcher);
 
+/// Who scales what is rounded to 8 bits (Transformer Engine's recipes, by Megatron-LM's names).
+enum class Float8Recipe {
+  delayed,     ///< a tensor by what was largest in it in steps before (Micikevicius et al. 2022)
+  tensorwise,  ///< a tensor by what is largest in it now, which is looked for first
+  blockwise,   ///< 128 numbers, of weights 128 x 128 (DeepSeek-V3, section 3.3.2)
+  mxfp8,       ///< 32 numbers by a power of two (OCP Microscaling Formats 1.0); from Blackwell on
+};
+
+/// "delayed", "tensorwise", "blockwise" or "mxfp8".
+std::string_view to_string(Float8Recipe recipe);
+/// Throws Error (input).
+Float8Recipe read_float8_recipe(std::string_view name);
+
 /// Kernels that the host launches together, as a graph (CUDA C++ Programming Guide, section 4.2):
 /// those of a layer, but what the choice of experts sizes (Megatron-LM's scope "attn moe_router
 /// moe_preprocess"), or of a whole step. What is a part of a graph takes no time of the host's.
@@ -48,6 +62,7 @@ struct LayerKernels {
   Framework framework = Framework::megatron;
   Dispatcher dispatcher = Dispatcher::alltoall;
   CudaGraphs graphs = CudaGraphs::none;
+  std::optional<Float8Recipe> float8_recipe;  ///< none: what is usual on each device
   auto operator<=>(const LayerKernels&) const = default;
 };
 

@@ -34,11 +34,9 @@ constexpr std::array measured_rates{
     // SimuMax's runs on B200, NeMo's on GB200.
     DeviceRates{"b200", 0.465, 0.35, 0.53},
     DeviceRates{"gb200", 0.49, 0.35, 0.53},
-    // Of Blackwell Ultra no run is fitted. Power limits products: 1.17 of a B200's on a GB200
-    // of 1.2
-    // times its power, so 1.14 of a GB200's with 1400 W for 1200 (NVIDIA's rack planning); a B300
-    // has
-    // a B200's 1000 W. cuDNN's attention takes 0.91 of a GB200's time (the figures below).
+    // Of Blackwell Ultra no run is fitted. Power limits products: 1.17 of a B200's on a GB200 of
+    // 1.2 times its power, so 1.14 of a GB200's with 1400 W for 1200 (NVIDIA's rack planning); a
+    // B300 has a B200's 1000 W. cuDNN's attention takes 0.91 of a GB200's time (figures below).
     DeviceRates{"b300", 0.465, 0.385, 0.53},
     DeviceRates{"gb300", 0.56, 0.385, 0.53},
 };
@@ -111,6 +109,24 @@ SharedRates shared_rates(std::string_view device) {
     rates.float8_attention = of_generation;
   }
   return rates;
+}
+
+Float8Recipe usual_float8_recipe(std::string_view device) {
+  const bool is_blackwell = device.starts_with("b") || device.starts_with("gb");
+  return is_blackwell ? Float8Recipe::mxfp8 : Float8Recipe::delayed;
+}
+
+std::string against_float8_recipe(const LayerKernels& kernels, Precision precision,
+                                  const DeviceKind& device) {
+  if (!kernels.float8_recipe) return "";
+  const Float8Recipe recipe = *kernels.float8_recipe;
+  if (!is_float8(precision)) {
+    return concat("an fp8 recipe (", to_string(recipe), ") scales what is rounded to fp8, and ",
+                  "layers compute in ", to_string(precision));
+  }
+  if (recipe != Float8Recipe::mxfp8 || usual_float8_recipe(device.name) == recipe) return "";
+  return concat("fp8 recipe mxfp8: ", device.name, " does not multiply it; b200, b300, gb200 and ",
+                "gb300 do");
 }
 
 KernelConstants usual_constants(std::string_view device) {

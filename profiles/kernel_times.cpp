@@ -1,6 +1,7 @@
 #include "profiles/kernel_times.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -75,13 +76,24 @@ bool is_grouped(const Operation& operation) {
   return operation.batch > 1 && !operation.core_attention;
 }
 
-/// Products grouped by experts run on four streams (Transformer Engine's grouped linear layer), or
-/// one after the other where each is launched by itself; what is one kernel has all outputs at
-/// once. An expert's are no fewer than those of a tile.
-double outputs_at_once(const Operation& operation) {
-  if (!is_grouped(operation)) return operation.batch * operation.m * operation.n;
+/// Of an operation's parts, so many run at once: products on four streams (Transformer Engine's
+/// grouped linear layer), all where they are one kernel. In the graph of a step they are, since
+/// parts are sized by the host, which the graph leaves no say.
+double parts_at_once(const Operation& operation, const KernelSetting& setting) {
+  if (setting.graphs == CudaGraphs::step) return operation.parts;
   constexpr double streams = 4;
-  const double products = std::min(operation.batch, operation.launches > 1 ? 1 : streams);
+  return operation.kind == OperationKind::product ? std::min(operation.parts, streams) : 1;
+}
+
+/// Products grouped by experts run side by side, or one after the other where each is launched by
+/// itself; what is one kernel has all outputs at once. An expert's are no fewer than those of a
+/// tile.
+double outputs_at_once(const Operation& operation, const KernelSetting& setting) {
+  if (!is_grouped(operation)) return operation.batch * operation.m * operation.n;
+  const bool one_by_one = operation.launches > 1;
+  const double products = one_by_one            ? 1
+                          : operation.parts > 1 ? parts_at_once(operation, setting)
+                                                : operation.batch;
   const bool by_rows = operation.pass != Pass::backward_weight;
   const double rows = by_rows ? std::max(operation.m, tile_rows) : operation.m;
   return products * rows * operation.n;
@@ -100,7 +112,7 @@ double with_last_tiles(const Operation& operation) {
 double product_seconds(const Operation& operation, const KernelSetting& setting) {
   const KernelConstants& constants = setting.constants;
   const double slowdown = (1 + constants.product_depth / operation.k) *
-                          (1 + constants.product_outputs / outputs_at_once(operation)) *
+                          (1 + constants.product_outputs / outputs_at_once(operation, setting)) *
                           with_last_tiles(operation);
   const bool in_8_bits = operation.narrow && setting.peak > setting.wide_peak;
   const double peak = in_8_bits ? setting.peak * setting.rates.float8_rate : setting.wide_peak;
@@ -127,7 +139,7 @@ double attention_seconds(const Operation& operation, const KernelSetting& settin
 /// Kernels are sent one by one; a module of the framework takes the host's time besides.
 double host_seconds(const Operation& operation, const KernelConstants& constants) {
   return constants.host_seconds *
-         (operation.launches + constants.module_launches * operation.modules);
+         (operation.launches * operation.parts + constants.module_launches * operation.modules);
 }
 
 /// Whether the host sends the operation by itself, not as a part of a CUDA graph.
@@ -140,13 +152,40 @@ bool sends_alone(const Operation& operation, CudaGraphs graphs) {
   return true;
 }
 
+/// The larger of device and host, a little more where they are close: neither is ahead all the
+/// time. Messages are sent by the host, too, and wait for the kernels before them.
+double together(double device, double host) {
+  const double larger = std::max(device, host), smaller = std::min(device, host);
+  if (larger <= 0) return 0;
+  const double ratio = smaller / larger;
+  return larger * std::sqrt(std::sqrt(1 + ratio * ratio * ratio * ratio));
+}
+
 /// Sums of kernels, of messages, and of the host's work for both.
 struct PassSum {
   double kernels = 0;
   double messages = 0;
   double host = 0;
+  double routed_device = 0, routed_host = 0;  ///< of these, what `Operation::routed` says
   double attention = 0;  ///< of `kernels`: beside it a ring of keys and values runs
   double ring = 0;       ///< messages of that
+  double tensor = 0;     ///< messages that run beside the pass's own kernels
+  double exchanges = 0;  ///< beside kernels of another microbatch
+
+  double& part_of(const Operation& operation, const KernelSetting& setting) {
+    if (!is_message(operation.kind)) return kernels;
+    if (operation.kind == OperationKind::ring_exchange) return ring;
+    const bool exchanged = operation.kind == OperationKind::all_to_all;
+    if (setting.overlapped_exchanges && exchanged) return exchanges;
+    const bool of_tensor = operation.group == PeerGroup::tensor;
+    return setting.overlapped_messages && of_tensor ? tensor : messages;
+  }
+
+  void hide_tensor(double overlap) { messages += tensor - overlap * std::min(tensor, kernels); }
+  void hide_exchanges(double part) {
+    messages += exchanges * (1 - part);
+    routed_device += exchanges * (1 - part);
+  }
 
   /// Each of a ring's n - 1 messages goes beside 1/n of the attention (Liu et al. 2023).
   void hide_ring(int members) {
@@ -154,16 +193,30 @@ struct PassSum {
     messages += std::max(0.0, ring - beside);
   }
 
-  /// The larger of device and host, a little more where they are close: neither is ahead all the
-  /// time. Messages are sent by the host, too, and wait for the kernels before them.
-  double seconds() const {
-    const double device = kernels + messages;
-    const double larger = std::max(device, host), smaller = std::min(device, host);
-    if (larger <= 0) return 0;
-    const double ratio = smaller / larger;
-    return larger * std::sqrt(std::sqrt(1 + ratio * ratio * ratio * ratio));
+  double seconds() const { return together(kernels + messages, host); }
+
+  /// The same where the host has waited to learn how many tokens came to each expert: what it sends
+  /// then, it is not ahead with (Megatron-LM's `_maybe_dtoh_and_synchronize`).
+  double seconds_after_counts() const {
+    return together(kernels + messages - routed_device, host - routed_host) +
+           together(routed_device, routed_host);
   }
 };
+
+}  // namespace
+
+namespace {
+
+/// The part of exchanges that is hidden: one microbatch's forward and another's backward go side by
+/// side (Megatron-LM's `overlap_moe_expert_parallel_comm`), and no more than there are kernels for.
+double hidden_exchanges(const std::array<PassSum*, 4>& passes, double overlap) {
+  double kernels = 0, exchanges = 0;
+  for (const PassSum* pass : passes) {
+    kernels += pass->kernels;
+    exchanges += pass->exchanges;
+  }
+  return exchanges <= 0 ? 0 : overlap * std::min(1.0, kernels / exchanges);
+}
 
 }  // namespace
 
@@ -265,7 +318,9 @@ double operation_seconds(const Operation& operation, const KernelSetting& settin
   } else if (operation.kind == OperationKind::attention) {
     seconds = std::max(seconds, attention_seconds(operation, setting));
   }
-  return seconds + constants.kernel_seconds * operation.launches;
+  const double in_turn =
+      operation.launches * operation.kernels * operation.parts / parts_at_once(operation, setting);
+  return seconds + constants.kernel_seconds * in_turn;
 }
 
 LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
@@ -278,21 +333,20 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
   PassSum forward, again, to_input, to_weight;
   const auto add = [&](PassSum& sum, const Operation& operation, double seconds) {
     const bool message = is_message(operation.kind);
-    const bool hides =
-        message && ((setting.overlapped_messages && operation.group == PeerGroup::tensor) ||
-                    (setting.overlapped_exchanges && operation.kind == OperationKind::all_to_all));
-    if (hides) seconds *= 1 - setting.constants.message_overlap;
     const bool core = operation.core_attention || operation.kind == OperationKind::attention;
     if (core) sum.attention += seconds;
-    const bool ring = operation.kind == OperationKind::ring_exchange;
-    (ring ? sum.ring : message ? sum.messages : sum.kernels) += seconds;
+    sum.part_of(operation, setting) += seconds;
+    const bool exchanged = operation.kind == OperationKind::all_to_all;
+    if (operation.routed && !(exchanged && setting.overlapped_exchanges))
+      sum.routed_device += seconds;
     if (!sends_alone(operation, setting.graphs)) return;
-    sum.host += host_seconds(operation, setting.constants);
+    double host = host_seconds(operation, setting.constants);
     // Members wait for the last of them to come, the longer the more they are.
-    if (message) {
-      sum.host +=
+    if (message)
+      host +=
           setting.constants.host_peer_seconds * (place_of(operation.group, setting).members - 1);
-    }
+    sum.host += host;
+    if (operation.routed) sum.routed_host += host;
   };
   for (const Operation& operation : layer.operations) {
     const bool elsewhere = message_seconds && is_message(operation.kind);
@@ -310,11 +364,17 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
       case Pass::backward_weight: add(to_weight, operation, seconds); break;
     }
   }
-  for (PassSum* pass : {&forward, &again, &to_input}) pass->hide_ring(setting.context.members);
+  const std::array passes{&forward, &again, &to_input, &to_weight};
+  const double hidden = hidden_exchanges(passes, setting.constants.message_overlap);
+  for (PassSum* pass : passes) {
+    pass->hide_ring(setting.context.members);
+    pass->hide_tensor(setting.constants.message_overlap);
+    pass->hide_exchanges(hidden);
+  }
   // What weight gradients need is gathered while the input's gradient is computed.
   to_weight.messages = std::max(0.0, to_weight.messages - to_input.kernels);
-  return {.forward = forward.seconds(),
-          .recompute = again.seconds(),
+  return {.forward = forward.seconds_after_counts(),
+          .recompute = again.seconds_after_counts(),
           .backward_input = to_input.seconds(),
           .backward_weight = to_weight.seconds(),
           .messages = forward.messages + again.messages + to_input.messages + to_weight.messages};

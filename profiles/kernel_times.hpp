@@ -50,6 +50,13 @@ struct SharedRates {
 };
 SharedRates shared_rates(std::string_view device);
 
+/// What Transformer Engine takes where nothing is said (`get_default_fp8_recipe`): `mxfp8` on
+/// devices that multiply it, else `delayed`.
+Float8Recipe usual_float8_recipe(std::string_view device);
+/// Why layers in this precision do not have the recipe they say, or a device does not; else empty.
+std::string against_float8_recipe(const LayerKernels& kernels, Precision precision,
+                                  const DeviceKind& device);
+
 /// `DeviceKind::efficiency` that the usual constants rest on: the built-in kind's own, A100's for
 /// kinds nobody knows. Of their peak, products reach no more than `best_product_rate` on any.
 double usual_efficiency(std::string_view device);

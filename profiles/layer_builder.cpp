@@ -40,7 +40,10 @@ DeviceShare::DeviceShare(const Transformer& of, const WorkSetting& with)
 }
 
 void LayerBuilder::linear(std::string_view name, double tokens, double outputs, double inputs) {
-  grouped_linear(name, 1, tokens, outputs, inputs);
+  const bool narrow = is_float8(share_.setting.precision);
+  if (narrow) cast("cast of inputs", Pass::forward, tokens * inputs);
+  products(name, 1, tokens, outputs, inputs, true);
+  if (narrow) cast("cast of gradients", Pass::backward_input, tokens * outputs);
 }
 
 void LayerBuilder::wide_linear(std::string_view name, double tokens, double outputs,
@@ -51,16 +54,39 @@ void LayerBuilder::wide_linear(std::string_view name, double tokens, double outp
 void LayerBuilder::grouped_linear(std::string_view name, double count, double tokens,
                                   double outputs, double inputs) {
   const bool narrow = is_float8(share_.setting.precision);
-  if (narrow) cast("cast of inputs", Pass::forward, tokens * inputs);
+  if (narrow) cast_of_experts("cast of inputs", Pass::forward, tokens * inputs, count);
   products(name, count, tokens, outputs, inputs, true);
-  if (narrow) cast("cast of gradients", Pass::backward_input, tokens * outputs);
+  if (narrow) cast_of_experts("cast of gradients", Pass::backward_input, tokens * outputs, count);
+}
+
+/// Transformer Engine's grouped linear layer multiplies and rounds each expert's rows by kernels of
+/// their own (`GroupedLinear`, `multi_stream_cublas_gemm`); PyTorch's product of groups is one.
+bool LayerBuilder::has_grouped_layers() const {
+  const WorkSetting& setting = share_.setting;
+  return setting.grouped_experts && setting.framework == Framework::megatron;
 }
 
 /// Products in 8 bits read what a kernel has rounded and, for the weights' gradient, transposed
 /// (Micikevicius et al. 2022; cast_transpose of Transformer Engine): two bytes read, two of one
-/// byte written. Weights are rounded once a step.
+/// byte written. Weights are rounded once a step. What a recipe adds is mostly in the kernels
+/// before, else in `float8_rate`: the runs it is fitted on do not say their recipe.
 void LayerBuilder::cast(std::string_view name, Pass pass, double elements) {
   add({.name = name, .pass = pass, .bytes = 4 * elements, .modules = 0});
+}
+
+/// Of experts' rows, delayed scaling rounds all in one kernel, the others each expert's
+/// (`split_quantize`, `multi_tensor_quantize_impl`); a tensor scaled by itself is read once more
+/// for its largest number, which takes three kernels besides (`Float8CurrentScalingQuantizer`).
+void LayerBuilder::cast_of_experts(std::string_view name, Pass pass, double elements,
+                                   double experts) {
+  cast(name, pass, elements);
+  const Float8Recipe recipe = share_.setting.float8_recipe;
+  if (!has_grouped_layers() || recipe == Float8Recipe::delayed) return;
+  Operation& operation = layer_.operations.back();
+  operation.parts = experts;
+  if (recipe != Float8Recipe::tensorwise) return;
+  operation.bytes += 2 * elements;
+  operation.kernels = 4;
 }
 
 void LayerBuilder::products(std::string_view name, double count, double tokens, double outputs,
@@ -75,7 +101,8 @@ void LayerBuilder::products(std::string_view name, double count, double tokens, 
                           .k = inputs,
                           .flops = 2 * tokens * outputs * inputs,
                           .bytes = moved,
-                          .narrow = narrow};
+                          .narrow = narrow,
+                          .parts = has_grouped_layers() ? count : 1};
   Operation to_input = product;
   to_input.pass = Pass::backward_input;
   std::swap(to_input.n, to_input.k);
@@ -176,6 +203,13 @@ void LayerBuilder::kernels_since(std::size_t operations, double forward, double 
     Operation& operation = layer_.operations[i];
     operation.launches = operation.pass == Pass::forward ? forward : backward;
   }
+}
+
+void LayerBuilder::parts_since(std::size_t operations, double experts, double forward,
+                               double backward) {
+  kernels_since(operations, forward, backward);
+  for (std::size_t i = operations; i < layer_.operations.size(); ++i)
+    layer_.operations[i].parts = experts;
 }
 
 void LayerBuilder::weights(double elements, bool of_experts) {

@@ -61,6 +61,8 @@ class LayerBuilder {
   void repeated_since(std::size_t operations, double times);
   /// What was added since is so many kernels in forward and in backward.
   void kernels_since(std::size_t operations, double forward, double backward);
+  /// And for each of so many experts.
+  void parts_since(std::size_t operations, double experts, double forward, double backward);
   std::size_t operations() const { return layer_.operations.size(); }
   void weights(double elements, bool of_experts = false);
   /// All of the layer's elements, where they are no sum over its products.
@@ -75,6 +77,8 @@ class LayerBuilder {
   void products(std::string_view name, double count, double tokens, double outputs, double inputs,
                 bool narrow);
   void cast(std::string_view name, Pass pass, double elements);
+  void cast_of_experts(std::string_view name, Pass pass, double elements, double experts);
+  bool has_grouped_layers() const;
 
   const DeviceShare& share_;
   LayerOperations layer_;

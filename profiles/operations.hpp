@@ -26,6 +26,7 @@ struct WorkSetting {
   Precision precision = Precision::bfloat16;
   Framework framework = Framework::megatron;
   Dispatcher dispatcher = Dispatcher::alltoall;
+  Float8Recipe float8_recipe = Float8Recipe::delayed;  ///< of what fp8 training rounds
   Recomputed recompute = Recomputed::none;
   bool fused_attention = true;  ///< scores are not written to memory (Dao et al. 2022)
   bool fused_loss = false;      ///< the loss is computed in the logits' precision, in one pass
@@ -68,6 +69,8 @@ struct Operation {
   bool rebuilds = false;        ///< makes what `Kept::rebuilt` names again
   bool routed = false;          ///< between a router's exchanges: of as many tokens as came
   double launches = 1;          ///< kernels that the host sends for it
+  double kernels = 1;           ///< that a launch is, where a library sends several at once
+  double parts = 1;             ///< experts, each with such launches for its rows
   /// Of the framework, each of which the host looks after besides: 0 for what is a part of the one
   /// before it, as weights' gradients and the steps of attention are.
   double modules = 1;

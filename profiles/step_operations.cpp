@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "profiles/layer_builder.hpp"
 #include "profiles/operations.hpp"
@@ -38,6 +39,17 @@ StepPart part_of_step(const Step& step, int degree) {
   return part;
 }
 
+/// Biases of experts, weighted as their outputs are: of each expert's rows, Megatron-LM multiplies
+/// the bias with the weights and adds it, by PyTorch's operations, and puts all rows together
+/// (`TEGroupedMLP._apply_bias`); in backward weights and bias each have a product and a sum, and
+/// the rows' gradients are put together, too. Twice six passes over the rows, and two.
+void add_expert_biases(LayerBuilder& layer, double experts, double elements) {
+  const DeviceShare& share = layer.share();
+  const std::size_t first = layer.operations();
+  layer.traffic("expert biases", 6 * elements * share.element, 8 * elements * share.element);
+  layer.parts_since(first, experts, 2, 5);
+}
+
 void add_expert_product(LayerBuilder& layer, const Step& step) {
   const DeviceShare& share = layer.share();
   const double local = static_cast<double>(step.copies) / share.setting.expert_parallel;
@@ -48,13 +60,22 @@ void add_expert_product(LayerBuilder& layer, const Step& step) {
       experts_met(share, static_cast<double>(step.copies), static_cast<double>(step.active), rows);
   layer.grouped_linear(step.name, met, rows, part.outputs, part.inputs);
   if (!share.setting.grouped_experts) layer.repeated_since(first, local);
+  // Where a step divides its outputs, the product adds the bias itself.
+  if (step.bias && step.split == Split::inputs) add_expert_biases(layer, met, rows * part.outputs);
   layer.weights(local * part.outputs * (part.inputs + (step.bias ? 1 : 0)), true);
 }
 
-void add_step_product(LayerBuilder& layer, const Step& step) {
+/// What chooses experts stays in 16 bits where other products are in 8 (DeepSeek-V3,
+/// section 3.3.1).
+bool is_wide(const Step& step) {
+  return step.name == "router" || step.name == "shared expert gate";
+}
+
+/// A product of this device, and `beside`: those of the same input that are one with it.
+void add_step_product(LayerBuilder& layer, const Step& step, std::span<const Step> beside) {
   const DeviceShare& share = layer.share();
   if (step.of_experts) return add_expert_product(layer, step);
-  const StepPart part = part_of_step(step, share.setting.tensor_parallel);
+  StepPart part = part_of_step(step, share.setting.tensor_parallel);
   const double rows = rows_of(step, share);
   const bool divides_inputs = step.split == Split::inputs;
   if (!step.shares_input) {
@@ -62,9 +83,34 @@ void add_step_product(LayerBuilder& layer, const Step& step) {
     layer.keep(step.name, kept * part.inputs * share.element);
     if (step.split == Split::outputs && !step.of_sample) gather_rows(layer, step.name, part.inputs);
   }
-  layer.linear(step.name, rows, part.outputs, part.inputs);
   layer.weights(part.outputs * (part.inputs + (step.bias ? 1 : 0)));
+  for (const Step& each : beside) {
+    const StepPart other = part_of_step(each, share.setting.tensor_parallel);
+    layer.weights(other.outputs * (other.inputs + (each.bias ? 1 : 0)));
+    part.outputs += other.outputs;
+  }
+  const std::string_view name = beside.empty() ? step.name : "query key value";
+  if (is_wide(step)) {
+    layer.wide_linear(name, rows, part.outputs, part.inputs);
+  } else {
+    layer.linear(name, rows, part.outputs, part.inputs);
+  }
   if (divides_inputs && !step.of_sample) sum_tokens(layer, step.name);
+}
+
+/// How many steps after the first Megatron-LM multiplies with it: keys and values of the queries'
+/// input (`linear_qkv`; gpt_layer_specs.py).
+std::size_t steps_beside(std::span<const Step> steps, const WorkSetting& setting) {
+  const Step& first = steps.front();
+  if (first.name != "query" || setting.framework != Framework::megatron) return 0;
+  std::size_t count = 0;
+  for (const Step& step : steps.subspan(1)) {
+    const bool is_one = (step.name == "key" || step.name == "value") && step.shares_input &&
+                        step.inputs == first.inputs && step.split == first.split;
+    if (!is_one) break;
+    ++count;
+  }
+  return count;
 }
 
 void add_step_norm(LayerBuilder& layer, const Step& step) {
@@ -181,7 +227,7 @@ void add_step_logits(LayerBuilder& layer, const Step& step) {
 void add_step(LayerBuilder& layer, const Step& step) {
   switch (step.kind) {
     case StepKind::norm: return add_step_norm(layer, step);
-    case StepKind::product: return add_step_product(layer, step);
+    case StepKind::product: return add_step_product(layer, step, {});
     case StepKind::lookup: return add_step_lookup(layer, step);
     case StepKind::attention: return add_step_attention(layer, step);
     case StepKind::recurrence: return add_recurrence(layer, step);
@@ -211,7 +257,15 @@ LayerOperations layer_operations(const Transformer& transformer, const Layer& of
   layer.input(of.kind == LayerKind::embedding
                   ? 8 * share.tokens
                   : share.spread_tokens * share.hidden * streams * share.element);
-  for (const Step& step : of.steps) add_step(layer, step);
+  for (std::span<const Step> left(of.steps); !left.empty();) {
+    const std::size_t beside = steps_beside(left, setting);
+    if (beside > 0) {
+      add_step_product(layer, left.front(), left.subspan(1, beside));
+    } else {
+      add_step(layer, left.front());
+    }
+    left = left.subspan(1 + beside);
+  }
   return layer.take();
 }
 

@@ -250,6 +250,8 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   recipe.work.grouped_experts = arguments.flag("moe-grouped-gemm");
   recipe.work.dispatcher = dispatcher_in_megatron(arguments.word("moe-token-dispatcher-type"),
                                                   arguments.word("moe-flex-dispatcher-backend"));
+  const std::string rounding = arguments.word("fp8-recipe");
+  if (!rounding.empty()) recipe.work.float8_recipe = read_float8_recipe(rounding);
   recipe.overlapped_exchanges = arguments.flag("overlap-moe-expert-parallel-comm");
   recipe.graphs = graphs_of(arguments);
   recipe.work.expert_tensor_parallel = arguments.small("expert-tensor-parallel-size", 0);

@@ -29,6 +29,7 @@ struct PlanOptions {
   std::optional<Framework> kernels;  ///< of layers whose costs are estimated
   std::optional<Dispatcher> dispatcher;
   std::optional<CudaGraphs> graphs;
+  std::optional<Float8Recipe> float8_recipe;
   std::optional<OptimizerKind> optimizer;
   std::optional<Sharding> sharding;
   std::optional<Bytes> gradient_bucket;

@@ -9,6 +9,7 @@
 #include "planner/plan/parallelism_fault.hpp"
 #include "planner/plan/schedule_size.hpp"
 #include "profiles/error.hpp"
+#include "profiles/kernel_times.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "simulator/values/turns.hpp"
 
@@ -459,6 +460,15 @@ Fault check_recompute(const Subject& subject) {
   return {};
 }
 
+Fault check_float8_recipe(const Subject& subject) {
+  for (const int device : used_devices(subject.plan)) {
+    const std::string why = against_float8_recipe(subject.plan.kernels, subject.plan.precision,
+                                                  kind_of(subject.cluster, device));
+    if (!why.empty()) return PlanFault{{"fp8_recipe"}, why, {"leave it away, or say delayed"}};
+  }
+  return {};
+}
+
 Fault check_parallelism(const Subject& subject) {
   return find_parallelism_fault(subject.plan, subject.model);
 }
@@ -468,7 +478,7 @@ constexpr std::array structural_checks{
     check_linear_has_one, check_stages_hold_layers, check_layers_follow, check_last_layer,
     check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
     check_parallelism,    check_peers_are_near,     check_replicas_work, check_recompute,
-    check_size,
+    check_size,           check_float8_recipe,
 };
 
 }  // namespace

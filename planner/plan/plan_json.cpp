@@ -10,6 +10,8 @@
 //     "kernels": "megatron",               of layers whose costs are estimated; or "torch"
 //     "dispatcher": "alltoall",            of tokens to experts; or "deepep", "hybridep"
 //     "cuda_graphs": "none",               or "layers", "step": what the host sends at once
+//     "fp8_recipe": "delayed",             or "tensorwise", "blockwise", "mxfp8": who scales what
+//                                          is rounded; without it what is usual on the device
 //     "batch": {"global": 64, "microbatch": 2, "microbatches": 32, "sequence": 1024},
 //     "schedule": {"name": "1f1b", "virtual_stages": 1},           also "group": 4, "warm_up": [4, 3],
 //     "weights": "flush",                                          "pipes": 4, "sequence_chunks": 2
@@ -210,6 +212,8 @@ void read_settings(const Json& json, Plan& plan) {
     kernels.dispatcher = read_name(json["dispatcher"], read_dispatcher);
   if (json.contains("cuda_graphs"))
     kernels.graphs = read_name(json["cuda_graphs"], read_cuda_graphs);
+  if (json.contains("fp8_recipe"))
+    kernels.float8_recipe = read_name(json["fp8_recipe"], read_float8_recipe);
   if (json.contains("schedule")) plan.schedule = read_schedule(json["schedule"]);
   if (json.contains("weights")) plan.weights = read_name(json["weights"], read_weight_policy);
   if (json.contains("replicas")) plan.replicas = read_name(json["replicas"], read_replica_policy);
@@ -323,8 +327,8 @@ Value search_value(const SearchFigures& figures) {
 Plan read_plan(const Json& json) {
   json.expect_format(plan_format);
   json.allow_only({"format", "model", "cluster", "profile", "precision", "kernels", "dispatcher",
-                   "cuda_graphs", "batch", "schedule", "weights", "replicas", "optimizer",
-                   "parallelism", "order", "stages", "predicted", "search"});
+                   "cuda_graphs", "fp8_recipe", "batch", "schedule", "weights", "replicas",
+                   "optimizer", "parallelism", "order", "stages", "predicted", "search"});
   Plan plan;
   plan.model = json["model"].string();
   plan.cluster = json["cluster"].string();
@@ -341,10 +345,11 @@ std::string write_plan(const Plan& plan) {
               {"cluster", plan.cluster},
               {"profile", plan.profile},
               {"precision", to_string(plan.precision)}};
-  const auto& [framework, dispatcher, graphs] = plan.kernels;
+  const auto& [framework, dispatcher, graphs, float8_recipe] = plan.kernels;
   if (framework != Framework::megatron) value["kernels"] = to_string(framework);
   if (dispatcher != Dispatcher::alltoall) value["dispatcher"] = to_string(dispatcher);
   if (graphs != CudaGraphs::none) value["cuda_graphs"] = to_string(graphs);
+  if (float8_recipe) value["fp8_recipe"] = to_string(*float8_recipe);
   value["batch"] = batch_value(plan.batch);
   value["schedule"] = schedule_value(plan.schedule);
   value["weights"] = to_string(plan.weights);

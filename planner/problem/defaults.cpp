@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
+#include "profiles/kernel_times.hpp"
 
 namespace stagecraft {
 
@@ -66,6 +67,15 @@ void require_experts(const Profile& profile) {
   require_estimated_kernels(profile);
   if (!has_experts(profile.model))
     fail_usage("a dispatcher brings tokens to experts; this model has none");
+}
+
+void require_float8_recipe(const LayerKernels& kernels, Precision precision,
+                           const std::vector<DeviceKind>& kinds) {
+  for (const DeviceKind& kind : kinds) {
+    const std::string why = against_float8_recipe(kernels, precision, kind);
+    if (why.empty()) continue;
+    fail_usage(why, "; add ", is_float8(precision) ? "--fp8-recipe delayed" : "--precision fp8");
+  }
 }
 
 std::int64_t usual_microbatch(const Profile& profile) {

@@ -28,6 +28,10 @@ bool estimates_kernels(const Profile& profile);
 void require_estimated_kernels(const Profile& profile);
 /// Throws Error (usage) where there are no experts to bring tokens to.
 void require_experts(const Profile& profile);
+/// Throws Error (usage) where a recipe is said for what is not rounded to 8 bits, or one that
+/// devices of these kinds do not multiply.
+void require_float8_recipe(const LayerKernels& kernels, Precision precision,
+                           const std::vector<DeviceKind>& kinds);
 /// The largest measured one, or 1.
 std::int64_t usual_microbatch(const Profile& profile);
 

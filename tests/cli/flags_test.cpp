@@ -26,7 +26,7 @@ std::set<std::string> flags_of(const fs::path& folder, const std::string& verb) 
   std::string help = answer(folder, verb + " --help").text;
   help = help.substr(0, help.find("\nCommon:"));
   std::set<std::string> flags;
-  const std::regex flag("\n +(?:-[a-z],)?(--[a-z-]+)");
+  const std::regex flag("\n +(?:-[a-z],)?(--[a-z0-9-]+)");
   for (std::sregex_iterator it(help.begin(), help.end(), flag), end; it != end; ++it)
     flags.insert((*it)[1]);
   flags.erase("--help");
@@ -94,6 +94,7 @@ const std::map<std::string, std::string> values{
     {"--kernels", "torch"},
     {"--dispatcher", "deepep"},
     {"--cuda-graphs", "layers"},
+    {"--fp8-recipe", "tensorwise"},
     {"--link-policy", "blocking-pair"},
     {"--mem-limit", "50%"},
     {"--memory", "9GiB"},

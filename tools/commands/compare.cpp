@@ -339,6 +339,11 @@ constexpr std::array differences{
                  return a.plan.kernels.graphs != b.plan.kernels.graphs;
                },
                "simulate PLAN --set cuda-graphs=none or layers shows one with the other's"},
+    Difference{"different fp8 recipes",
+               [](const PlanRow& a, const PlanRow& b) {
+                 return a.plan.kernels.float8_recipe != b.plan.kernels.float8_recipe;
+               },
+               "simulate PLAN --set fp8-recipe=delayed or mxfp8 shows one with the other's"},
     Difference{"different tasks",
                [](const PlanRow& a, const PlanRow& b) {
                  const auto infers = [](const PlanRow& row) {

@@ -82,6 +82,7 @@ const std::vector<FlagMeaning>& meanings() {
         "--expert-parallel-comm-backend", "--dispatcher"},
        {"--dispatcher"},
        "dispatcher"},
+      {{"--fp8-recipe", "--fp8-scaling", "--float8-recipe"}, {"--fp8-recipe"}, "fp8-recipe"},
       {{"--cuda-graph-impl", "--enable-cuda-graph", "--external-cuda-graph", "--cuda-graph",
         "--cuda-graphs"},
        {"--cuda-graphs"},

@@ -37,6 +37,7 @@ PlanOptions options_from(const PlanFlags& flags) {
       .kernels = read_flag("--kernels", flags.kernels, read_framework),
       .dispatcher = read_flag("--dispatcher", flags.dispatcher, read_dispatcher),
       .graphs = read_flag("--cuda-graphs", flags.cuda_graphs, read_cuda_graphs),
+      .float8_recipe = read_flag("--fp8-recipe", flags.fp8_recipe, read_float8_recipe),
       .optimizer = read_flag("--optimizer", flags.optimizer, read_optimizer_kind),
       .sharding = read_flag("--sharding", flags.sharding, sharding_of_word),
       .gradient_bucket = {},
@@ -67,8 +68,9 @@ ScriptVariables read_variables(const std::vector<std::string>& words) {
 }  // namespace
 
 bool PlanFlags::any() const {
-  for (const std::string* text : {&model, &cluster, &precision, &kernels, &dispatcher, &cuda_graphs,
-                                  &optimizer, &sharding, &gradient_bucket, &schedule, &replicas}) {
+  for (const std::string* text :
+       {&model, &cluster, &precision, &kernels, &dispatcher, &cuda_graphs, &fp8_recipe, &optimizer,
+        &sharding, &gradient_bucket, &schedule, &replicas}) {
     if (!text->empty()) return true;
   }
   return batch != 0 || microbatch != 0 || sequence != 0 || !variables.empty();
@@ -106,6 +108,11 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--cuda-graphs", flags.cuda_graphs,
                  concat(unless, "kernels that the host launches together: none, layers or step"))
       ->type_name("WHICH");
+  app.add_option("--fp8-recipe", flags.fp8_recipe,
+                 concat(unless,
+                        "who scales what is rounded to fp8: delayed, tensorwise, blockwise or "
+                        "mxfp8"))
+      ->type_name("NAME");
   app.add_option("--optimizer", flags.optimizer, concat(unless, "optimizer adamw or sgd"))
       ->type_name("NAME");
   app.add_option("--sharding", flags.sharding,

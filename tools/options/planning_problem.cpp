@@ -355,6 +355,12 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
     problem.kernels.graphs = read_named("--cuda-graphs", options.cuda_graphs, read_cuda_graphs);
     require_estimated_kernels(loaded.profile);
   }
+  if (!options.fp8_recipe.empty()) {
+    problem.kernels.float8_recipe =
+        read_named("--fp8-recipe", options.fp8_recipe, read_float8_recipe);
+    require_estimated_kernels(loaded.profile);
+    require_float8_recipe(problem.kernels, problem.precision, kinds_of(problem));
+  }
   problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
   problem.global_batch = batch_for(options, loaded.profile);
   problem.microbatches = microbatch_choices(options, loaded.profile, problem.global_batch);
@@ -477,6 +483,11 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
   app.add_option("--cuda-graphs", options.cuda_graphs,
                  "Kernels that the host launches together: none, layers or step (none)")
       ->type_name("WHICH");
+  app.add_option("--fp8-recipe", options.fp8_recipe,
+                 "Who scales what is rounded to fp8: delayed (by steps before), tensorwise, "
+                 "blockwise or mxfp8; it changes what experts cost (mxfp8 on Blackwell, else "
+                 "delayed)")
+      ->type_name("NAME");
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");
   app.add_option("--sharding", options.sharding,

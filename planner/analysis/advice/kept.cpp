@@ -55,6 +55,10 @@ std::string value_of(std::string_view key, const Plan& plan) {
   if (key == "kernels") return std::string(to_string(plan.kernels.framework));
   if (key == "dispatcher") return std::string(to_string(plan.kernels.dispatcher));
   if (key == "cuda-graphs") return std::string(to_string(plan.kernels.graphs));
+  if (key == "fp8-recipe") {
+    const std::optional<Float8Recipe> recipe = plan.kernels.float8_recipe;
+    return recipe ? std::string(to_string(*recipe)) : "usual";
+  }
   if (key == "gradient-bucket") return std::to_string(plan.optimizer.gradient_bucket);
   if (key == "layers") return of_stages([](const Stage& stage) { return stage.layers.end; });
   if (key == "recompute") {

@@ -25,14 +25,31 @@ std::int64_t holders_of(const Plan& plan) {
 
 }  // namespace
 
+namespace {
+
+/// Without fp8 there is none.
+void set_float8_recipe(const Wishes& wishes, Plan& plan) {
+  std::optional<Float8Recipe>& recipe = plan.kernels.float8_recipe;
+  Float8Recipe said = recipe.value_or(Float8Recipe::delayed);
+  set_named(wishes, "fp8-recipe", read_float8_recipe, said);
+  if (wishes.find("fp8-recipe") != nullptr) {
+    recipe = said;
+  } else if (!is_float8(plan.precision)) {
+    recipe.reset();
+  }
+}
+
+}  // namespace
+
 void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   set_named(wishes, "precision", read_precision, plan.precision);
-  for (const std::string_view key : {"kernels", "cuda-graphs"})
+  for (const std::string_view key : {"kernels", "cuda-graphs", "fp8-recipe"})
     if (wishes.find(key) != nullptr) require_estimated_kernels(profile);
   if (wishes.find("dispatcher") != nullptr) require_experts(profile);
   set_named(wishes, "kernels", read_framework, plan.kernels.framework);
   set_named(wishes, "dispatcher", read_dispatcher, plan.kernels.dispatcher);
   set_named(wishes, "cuda-graphs", read_cuda_graphs, plan.kernels.graphs);
+  set_float8_recipe(wishes, plan);
   set_named(wishes, "sharding", sharding_of_word, plan.optimizer.sharding);
   set_named(wishes, "sp", read_switch, plan.parallelism.sequence);
   plan.parallelism.expert = wishes.number("ep", plan.parallelism.expert);

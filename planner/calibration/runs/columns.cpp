@@ -155,6 +155,11 @@ void read_dispatcher_cell(RunDraft& draft, const Cell& cell) {
   draft.run.recipe.work.dispatcher = named_in(cell, read_dispatcher);
 }
 
+void read_float8_recipe_cell(RunDraft& draft, const Cell& cell) {
+  draft.run.recipe.work.float8_recipe = named_in(cell, read_float8_recipe);
+  draft.recipe_said = true;
+}
+
 void read_graphs_cell(RunDraft& draft, const Cell& cell) {
   draft.run.recipe.graphs = named_in(cell, read_cuda_graphs);
 }
@@ -243,6 +248,7 @@ constexpr std::array columns{
               {"overlap_exchanges", "overlap_moe_expert_parallel_comm"},
               [](RunDraft& d, const Cell& c) { d.run.recipe.overlapped_exchanges = flag_in(c); }},
     RunColumn{"cuda_graphs", {"cuda_graph"}, read_graphs_cell},
+    RunColumn{"float8_recipe", {"fp8_recipe"}, read_float8_recipe_cell},
     RunColumn{"float8_gathers",
               {"fp8_param_gather"},
               [](RunDraft& d, const Cell& c) { d.run.recipe.float8_gathers = flag_in(c); }},

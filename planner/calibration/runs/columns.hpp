@@ -19,7 +19,7 @@ struct RunDraft {
   std::optional<Cell> device, devices, data, global_batch, trace;
   std::optional<int> blocks;
   std::int64_t sequence = 0;
-  bool framework_said = false, messages_said = false, transfers_said = false;
+  bool framework_said = false, messages_said = false, transfers_said = false, recipe_said = false;
 };
 
 struct RunColumn {

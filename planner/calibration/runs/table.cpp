@@ -18,6 +18,7 @@
 #include "profiles/error.hpp"
 #include "profiles/importers/kineto.hpp"
 #include "profiles/json.hpp"
+#include "profiles/kernel_times.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -75,6 +76,7 @@ void assume(RunDraft& draft) {
   }
   if (!draft.transfers_said && overlaps && recipe.virtual_stages > 1)
     recipe.overlapped_transfers = true;
+  if (!draft.recipe_said) recipe.work.float8_recipe = usual_float8_recipe(recipe.device);
   if (count_ends_as_blocks(recipe)) {
     run.assumptions.emplace_back(
         "where stages are even only so, embedding and head count as a block each");

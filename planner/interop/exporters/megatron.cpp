@@ -16,6 +16,7 @@
 #include "planner/interop/importers/megatron_layout.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "planner/targets/targets.hpp"
+#include "profiles/kernel_times.hpp"
 #include "profiles/trained_form.hpp"
 
 namespace stagecraft {
@@ -139,8 +140,8 @@ void add_split(Line& line, const MegatronFlags& flags) {
   if (!flags.layout.empty()) line.add("pipeline-model-parallel-layout", shell_word(flags.layout));
 }
 
-void add_precision(Reasons& reasons, Line& line, Precision precision) {
-  switch (precision) {
+void add_precision(Reasons& reasons, Line& line, const Plan& plan, const Cluster& cluster) {
+  switch (plan.precision) {
     case Precision::bfloat16: return line.on("bf16");
     case Precision::float16: return line.on("fp16");
     case Precision::float32: return;
@@ -150,7 +151,14 @@ void add_precision(Reasons& reasons, Line& line, Precision precision) {
           " starts without attention in fp8: none of its options says it, only "
           "fp8_dot_product_attention in a configuration of one's own");
       [[fallthrough]];
-    case Precision::float8: line.on("bf16"); return line.add("fp8-format", "hybrid");
+    case Precision::float8: {
+      line.on("bf16");
+      const Float8Recipe recipe = float8_recipe_in_use(plan, cluster);
+      // Numbers of 32 and their scale have no need of a second format.
+      line.add("fp8-format", recipe == Float8Recipe::mxfp8 ? "e4m3" : "hybrid");
+      if (recipe != Float8Recipe::delayed) line.add("fp8-recipe", to_string(recipe));
+      return;
+    }
   }
 }
 
@@ -547,11 +555,19 @@ MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Mod
   line.add("optimizer", plan.optimizer.kind == OptimizerKind::adamw ? "adam" : "sgd");
   add_sharding(line, plan.optimizer.sharding);
   add_gradient_bucket(line, plan.optimizer.gradient_bucket);
-  add_precision(reasons, line, plan.precision);
+  add_precision(reasons, line, plan, cluster);
   add_model(line, plan, model);
   add_launching(reasons, line, plan, model.transformer->experts);
   add_start(line, *model.transformer);
   return line;
+}
+
+Float8Recipe float8_recipe_in_use(const Plan& plan, const Cluster& cluster) {
+  if (plan.kernels.float8_recipe) return *plan.kernels.float8_recipe;
+  const bool all_have_mxfp8 = std::ranges::all_of(used_devices(plan), [&](int device) {
+    return usual_float8_recipe(kind_of(cluster, device).name) == Float8Recipe::mxfp8;
+  });
+  return all_have_mxfp8 ? Float8Recipe::mxfp8 : Float8Recipe::delayed;
 }
 
 std::vector<std::string> reasons_against_megatron(const Plan& plan, const Model& model,

@@ -21,6 +21,7 @@
 #include "planner/interop/importers/megatron_layout.hpp"
 #include "planner/interop/megatron_names.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "profiles/kernel_times.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -310,6 +311,16 @@ std::optional<CudaGraphs> graphs_of(const MegatronFlags& flags) {
   return graphs_in_megatron(flags.graphs, flags.graph_scope);
 }
 
+/// Where it is not what devices of the cluster have without a word.
+std::optional<Float8Recipe> float8_recipe_of(const MegatronFlags& flags, const Cluster& cluster) {
+  if (flags.fp8.empty()) return {};
+  const std::optional<Float8Recipe> recipe = float8_recipe_in_megatron(flags.fp8_recipe);
+  const bool is_usual = std::ranges::all_of(kinds_in_use(cluster), [&](const DeviceKind& kind) {
+    return usual_float8_recipe(kind.name) == recipe;
+  });
+  return is_usual ? std::nullopt : recipe;
+}
+
 PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
   PlanOptions& options = question.options;
   const std::optional<Sharding> sharding = sharding_of(flags);
@@ -326,6 +337,10 @@ PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
                   options.dispatcher, "--dispatcher");
     options.graphs =
         said_once(graphs_of(flags), "--cuda-graph-impl", options.graphs, "--cuda-graphs");
+    const bool is_said = !flags.fp8_recipe.empty() || !options.float8_recipe;
+    if (is_said)
+      options.float8_recipe = said_once(float8_recipe_of(flags, question.cluster), "--fp8-recipe",
+                                        options.float8_recipe, "--fp8-recipe");
   }
   // Without a flag Megatron-LM computes in fp32.
   if (!options.precision) options.precision = Precision::float32;

@@ -87,6 +87,10 @@ TEST_CASE("a plan with one value set is the plan that has this value") {
     CHECK_THROWS_WITH(changed(plan, read({"dispatcher=deepep"})),
                       Catch::Contains("this model has none"));
   }
+  SECTION("who scales what is rounded to fp8, where it is") {
+    CHECK_THROWS_WITH(changed(plan, read({"fp8-recipe=delayed"})),
+                      Catch::Contains("layers compute in"));
+  }
 }
 
 TEST_CASE("a change of degrees gives the plan that has these degrees") {

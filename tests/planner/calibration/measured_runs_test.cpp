@@ -197,6 +197,9 @@ TEST_CASE("columns say the network, the framework, the dispatcher and what overl
         Case{"4x8xh100", ",overlapped_exchanges", ",yes", -1},
         Case{"4x8xh100", ",precision", ",fp8", -1},
         Case{"4x8xh100", ",precision", ",fp8+attention", -1},
+        // Devices without mxfp8 have delayed scaling by themselves.
+        Case{"4x8xh100", ",float8_recipe", ",tensorwise", 0},
+        Case{"4x8xh100", ",precision,fp8_recipe", ",fp8,tensorwise", -1},
         // Of weights in 16 bits.
         Case{"4x8xh100", ",fp8_param_gather", ",yes", 0},
         Case{"4x8xh100", ",precision,fp8_param_gather", ",fp8,yes", -1},
@@ -213,6 +216,19 @@ TEST_CASE("columns say the network, the framework, the dispatcher and what overl
                step_of({"4x8xh100", ",cuda_graphs", ",some", 0});
              }),
              ContainsSubstring("expected none, layers or step, found \"some\""));
+  CHECK_THAT(message_of([&] {
+               step_of({"4x8xh100", ",float8_recipe", ",later", 0});
+             }),
+             ContainsSubstring("expected delayed, tensorwise, blockwise or mxfp8, found"));
+  const auto in_8_bits = [&](const char* recipe) {
+    return step_of({"4x8xh100", ",precision,float8_recipe", recipe, 0});
+  };
+  // One expert on each device is one kernel in any case.
+  CHECK(in_8_bits(",fp8,delayed") == in_8_bits(",fp8,blockwise"));
+  CHECK(in_8_bits(",fp8,blockwise") < in_8_bits(",fp8,tensorwise"));
+  CHECK(step_of({"4x8xh100", ",precision", ",fp8", 0}) == in_8_bits(",fp8,delayed"));
+  CHECK(step_of({"4x8xgb200", ",precision", ",fp8", 0}) ==
+        step_of({"4x8xgb200", ",precision,float8_recipe", ",fp8,mxfp8", 0}));
 }
 
 TEST_CASE("stages that blocks cannot fill evenly have the layout that is quickest") {

@@ -192,6 +192,9 @@ TEST_CASE("a framework says which dispatchers and graphs its exports have") {
   problem.kernels.dispatcher = Dispatcher::alltoall;
   CHECK_THAT(message_of([&] { for_target(problem, torchtitan_target, {}); }),
              ContainsSubstring("no CUDA graphs; plan without --cuda-graphs layers"));
+  problem.precision = Precision::float8;
+  problem.kernels = {.float8_recipe = Float8Recipe::tensorwise};
+  CHECK(for_target(problem, megatron_target, {}).kernels == problem.kernels);
 }
 
 /// A small transformer with what frameworks differ about, and what may be asked of it.

@@ -19,9 +19,9 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          cp: Value | None = None, expert_parallel: Value | None = None, ep: Value | None = None,
          expert_tensor_parallel: Value | None = None, expert_nodes: int | None = None, expert_load: float | None = None,
          sequence: int | None = None, precision: Value | None = None, kernels: Value | None = None,
-         dispatcher: Value | None = None, cuda_graphs: Value | None = None, optimizer: Value | None = None,
-         sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
-         mem_limit: Value | None = None,
+         dispatcher: Value | None = None, cuda_graphs: Value | None = None, fp8_recipe: Value | None = None,
+         optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
+         schedule: Value | None = None, mem_limit: Value | None = None,
          recompute: Literal["auto", "none", "selective", "full", "layers"] | None = None, fix: Values | None = None,
          straight: bool = False, max_stages: int | None = None, min_layers_per_stage: int | None = None,
          objective: Value | None = None, tokens: Value | None = None, price: Values | None = None,
@@ -71,6 +71,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     kernels: Kernels of layers whose costs are estimated: megatron or torch (those of --for NAME, else megatron)
     dispatcher: What brings tokens to experts: alltoall, deepep or hybridep (alltoall)
     cuda_graphs: Kernels that the host launches together: none, layers or step (none)
+    fp8_recipe: Who scales what is rounded to fp8: delayed (by steps before), tensorwise, blockwise or mxfp8; it
+        changes what …
     optimizer: Optimizer: adamw or sgd (adamw)
     sharding: Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of gradients, too; zero3 (or
         fsdp), …
@@ -136,6 +138,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--kernels", kernels, False, False),
         ("--dispatcher", dispatcher, False, False),
         ("--cuda-graphs", cuda_graphs, False, False),
+        ("--fp8-recipe", fp8_recipe, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -481,9 +484,9 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
            mem_limit: Value | None = None, model: Input | None = None, cluster: Input | None = None,
            batch: int | None = None, gbs: int | None = None, microbatch: int | None = None, sequence: int | None = None,
            precision: Value | None = None, kernels: Value | None = None, dispatcher: Value | None = None,
-           cuda_graphs: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
-           gradient_bucket: Value | None = None, schedule: Value | None = None, replicas: Value | None = None,
-           set: Value | None = None, seed: int | None = None, threads: int | None = None,
+           cuda_graphs: Value | None = None, fp8_recipe: Value | None = None, optimizer: Value | None = None,
+           sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
+           replicas: Value | None = None, set: Value | None = None, seed: int | None = None, threads: int | None = None,
            progress: Progress = True) -> AdviseResult:
     """Tells what to change in a plan or launch script, in its framework's words.
 
@@ -509,6 +512,8 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         hybridep
     cuda_graphs: With a plan, if the file leaves it open: kernels that the host launches together: none, layers or
         step
+    fp8_recipe: With a plan, if the file leaves it open: who scales what is rounded to fp8: delayed, tensorwise,
+        blockwise or …
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -539,6 +544,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         ("--kernels", kernels, False, False),
         ("--dispatcher", dispatcher, False, False),
         ("--cuda-graphs", cuda_graphs, False, False),
+        ("--fp8-recipe", fp8_recipe, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -892,10 +898,10 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
             cluster: Input | None = None, batch: int | None = None, gbs: int | None = None,
             microbatch: int | None = None, sequence: int | None = None, precision: Value | None = None,
             kernels: Value | None = None, dispatcher: Value | None = None, cuda_graphs: Value | None = None,
-            optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
-            schedule: Value | None = None, replicas: Value | None = None, set: Value | None = None,
-            seed: int | None = None, threads: int | None = None, output: PathLike | None = None,
-            progress: Progress = True) -> ImportResult:
+            fp8_recipe: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
+            gradient_bucket: Value | None = None, schedule: Value | None = None, replicas: Value | None = None,
+            set: Value | None = None, seed: int | None = None, threads: int | None = None,
+            output: PathLike | None = None, progress: Progress = True) -> ImportResult:
     """Converts another system's model, profile or plan.
 
     format: huggingface: config.json of a model of one of the known families (stagecraft model list): layers and …
@@ -913,6 +919,8 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         hybridep
     cuda_graphs: With a plan, if the file leaves it open: kernels that the host launches together: none, layers or
         step
+    fp8_recipe: With a plan, if the file leaves it open: who scales what is rounded to fp8: delayed, tensorwise,
+        blockwise or …
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -938,6 +946,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         ("--kernels", kernels, False, False),
         ("--dispatcher", dispatcher, False, False),
         ("--cuda-graphs", cuda_graphs, False, False),
+        ("--fp8-recipe", fp8_recipe, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),

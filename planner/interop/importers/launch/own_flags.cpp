@@ -27,7 +27,14 @@ bool take_precision(const FlagWord& word, ParsedLaunch& parsed) {
   } else if (!has("32")) {
     return false;
   }
-  if (has("fp8")) flags.fp8 = "hybrid";
+  if (has("fp8")) {
+    flags.fp8 = "hybrid";
+    // bf16_with_fp8_current_scaling_mixed, bf16_with_mxfp8_mixed, …
+    flags.fp8_recipe = has("current_scaling")      ? "tensorwise"
+                       : has("subchannel_scaling") ? "blockwise"
+                       : has("mxfp8")              ? "mxfp8"
+                                                   : "";
+  }
   parsed.said.insert("precision");
   return true;
 }

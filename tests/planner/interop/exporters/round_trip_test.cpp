@@ -237,6 +237,51 @@ TEST_CASE("plans with multi-token prediction go to Megatron-LM and back, or are 
   CHECK(refused > 5);
 }
 
+TEST_CASE(
+    "who scales what is rounded to fp8 goes to Megatron-LM and back, and a device's own is said") {
+  struct Case {
+    const char* cluster;
+    std::optional<Float8Recipe> recipe;
+    std::vector<std::string_view> flags;
+    std::string_view bridge;
+  };
+  using enum Float8Recipe;
+  for (const Case& each :
+       {Case{"8xh100", {}, {"--fp8-format hybrid"}, "bf16_with_fp8_delayed_scaling_mixed"},
+        Case{"8xh100",
+             tensorwise,
+             {"--fp8-format hybrid", "--fp8-recipe tensorwise"},
+             "bf16_with_fp8_current_scaling_mixed"},
+        Case{"8xh100",
+             blockwise,
+             {"--fp8-format hybrid", "--fp8-recipe blockwise"},
+             "bf16_with_fp8_subchannel_scaling_mixed"},
+        Case{"8xgb200", {}, {"--fp8-format e4m3", "--fp8-recipe mxfp8"}, "bf16_with_mxfp8_mixed"},
+        Case{"8xgb200", delayed, {"--fp8-format hybrid"}, "bf16_with_fp8_delayed_scaling_mixed"}}) {
+    INFO(each.cluster << each.bridge);
+    PlanQuestion question = question_of(4, each.cluster);
+    question.profile.model = builtin_model("mixtral-8x7b");
+    Plan plan = imported("megatron",
+                         "--pipeline-model-parallel-size 2 --expert-model-parallel-size 4 --bf16 "
+                         "--micro-batch-size 1 --global-batch-size 8 --seq-length 4096",
+                         question);
+    plan.precision = Precision::float8;
+    plan.kernels.float8_recipe = each.recipe;
+    const std::string text = written("megatron", loaded_from(plan, question));
+    for (const std::string_view flag : each.flags)
+      CHECK_THAT(text, ContainsSubstring(std::string(flag)));
+    CHECK(write_plan(imported("megatron", text, question)) == write_plan(plan));
+    CHECK_THAT(written("megatron-bridge", loaded_from(plan, question)),
+               ContainsSubstring("mixed_precision=" + std::string(each.bridge)));
+    if (each.recipe) {
+      CHECK_THAT(refusal("deepspeed", plan, question), ContainsSubstring("without an fp8 recipe"));
+      plan.precision = Precision::bfloat16;
+      CHECK_THROWS_WITH(validate(plan, question.profile.model, question.cluster),
+                        ContainsSubstring("layers compute in bf16"));
+    }
+  }
+}
+
 TEST_CASE("how tokens get to experts and what the host sends at once go to Megatron-LM and back") {
   PlanQuestion question = question_of(4, "8xh100");
   question.profile.model = builtin_model("mixtral-8x7b");

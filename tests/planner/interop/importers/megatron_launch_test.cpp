@@ -167,6 +167,9 @@ TEST_CASE("dispatchers and graphs that plans have are taken, others are listed")
         Texts{"--moe-token-dispatcher-type allgather :1"});
   CHECK(texts(of("--moe-flex-dispatcher-backend ncclep").not_modelled) ==
         Texts{"--moe-flex-dispatcher-backend ncclep :1"});
+  CHECK(of("--fp8-format e4m3 --fp8-recipe mxfp8").flags.fp8_recipe == "mxfp8");
+  CHECK(texts(of("--fp8-format hybrid --fp8-recipe custom").not_modelled) ==
+        Texts{"--fp8-recipe custom :1"});
   CHECK(texts(of("--cuda-graph-modules mamba").not_modelled) ==
         Texts{"--cuda-graph-modules mamba :1"});
 }
