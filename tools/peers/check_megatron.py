@@ -72,6 +72,13 @@ PLANS = {
     "graph of a step": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16"
                         " --cuda-graph-impl full_iteration"),
     "fp8": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16 --fp8-format hybrid"),
+    # Of mixtures megatron-core asks for Transformer Engine first.
+    "fp8 scaled now": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16"
+                       " --fp8-format hybrid --fp8-recipe tensorwise"),
+    "fp8 in blocks": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16"
+                      " --fp8-format hybrid --fp8-recipe blockwise"),
+    "mxfp8": ("llama3-8b", "2xgb200", "--pipeline-model-parallel-size 2 --bf16"
+              " --fp8-format e4m3 --fp8-recipe mxfp8"),
 }
 
 
