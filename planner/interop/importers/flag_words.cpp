@@ -285,8 +285,10 @@ class LaunchReader {
     }
   }
 
-  /// "++model.data.x=2": its parts; false if it is none.
-  static bool is_override(const std::string& word, std::size_t& name, std::size_t& equals) {
+  /// "++model.data.x=2": its parts; false if it is none. Beside such ones "mixed_precision=x" is
+  /// one.
+  static bool is_override(const std::string& word, bool beside_others, std::size_t& name,
+                          std::size_t& equals) {
     name = word.find_first_not_of("+~");
     equals = word.find('=');
     if (name == std::string::npos || equals == std::string::npos) return false;
@@ -294,7 +296,15 @@ class LaunchReader {
     return key.find_first_not_of(
                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/@") ==
                std::string::npos &&
-           (key.find('.') != std::string::npos || name > 0);
+           (beside_others || key.find('.') != std::string::npos || name > 0);
+  }
+
+  static bool has_overrides(const std::vector<shell::Text>& words) {
+    return std::ranges::any_of(words, [](const shell::Text& text) {
+      const std::string& word = text.characters();
+      std::size_t name = 0, equals = 0;
+      return !word.starts_with("--") && is_override(word, false, name, equals);
+    });
   }
 
   void add_override(const shell::Text& text, std::size_t name, std::size_t equals,
@@ -329,6 +339,7 @@ class LaunchReader {
 
   void add_flags(const std::vector<shell::Text>& words, FlagLaunch& launch) const {
     bool may_take_value = false;
+    const bool overrides = has_overrides(words);
     for (const shell::Text& text : words) {
       const std::string& word = text.characters();
       std::size_t name = 0;
@@ -341,7 +352,7 @@ class LaunchReader {
           if (text.only_unknown() >= 0) launch.words.back().open_flags = open_flags_of(text);
           // The place of a value that a variable has is the flag's.
           if (launch.words.back().place.line != place.line) launch.words.back().place = place;
-        } else if (is_override(word, name, equals)) {
+        } else if (is_override(word, overrides, name, equals)) {
           add_override(text, name, equals, launch);
         } else if (text.only_unknown() >= 0) {
           launch.open.push_back(valued(FlagWord{}, text));

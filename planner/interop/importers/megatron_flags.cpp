@@ -378,11 +378,19 @@ bool has_megatron_flags(std::string_view content) {
          has_arguments_dump(content);
 }
 
+/// Of "[attn,moe_router]" or "['attn']", as overrides list them, the first.
+std::string first_of_list(const std::string& value) {
+  if (!value.starts_with("[")) return value;
+  const std::size_t begin = value.find_first_not_of("[ '\"");
+  if (begin == std::string::npos) return "";
+  return value.substr(begin, value.find_first_of("],'\"", begin) - begin);
+}
+
 bool is_other_value(const FlagWord& word) {
   const auto known = std::ranges::find(known_values, word.name, &KnownValues::name);
   if (known == known_values.end() || !word.value || !word.missing.empty()) return false;
   const std::vector<std::string> values = split(std::string(known->values), ' ');
-  return std::ranges::count(values, *word.value) == 0;
+  return std::ranges::count(values, first_of_list(*word.value)) == 0;
 }
 
 MegatronFlagKind megatron_flag_kind(std::string_view name) {

@@ -36,6 +36,7 @@ constexpr std::array renamed_flags{
     Renamed{Dialect::nemo, "trainer", "num-nodes", "nnodes"},
     Renamed{Dialect::nemo, "", "encoder-seq-length", "seq-length"},
     Renamed{Dialect::nemo, "dataset", "sequence-length", "seq-length"},
+    Renamed{Dialect::nemo, "ddp", "bucket-size", "ddp-bucket-size"},
     Renamed{Dialect::nemo, "", "microbatch-group-size-per-vp-stage",
             "microbatch-group-size-per-virtual-pipeline-stage"},
     Renamed{Dialect::swift, "", "max-length", "seq-length"},

@@ -271,8 +271,11 @@ TEST_CASE(
     for (const std::string_view flag : each.flags)
       CHECK_THAT(text, ContainsSubstring(std::string(flag)));
     CHECK(write_plan(imported("megatron", text, question)) == write_plan(plan));
-    CHECK_THAT(written("megatron-bridge", loaded_from(plan, question)),
-               ContainsSubstring("mixed_precision=" + std::string(each.bridge)));
+    const std::string bridge = written("megatron-bridge", loaded_from(plan, question));
+    CHECK_THAT(bridge, ContainsSubstring("mixed_precision=" + std::string(each.bridge)));
+    const Plan back = imported("megatron", bridge, question);
+    CHECK(back.precision == Precision::float8);
+    CHECK(back.kernels.float8_recipe == each.recipe);
     if (each.recipe) {
       CHECK_THAT(refusal("deepspeed", plan, question), ContainsSubstring("without an fp8 recipe"));
       plan.precision = Precision::bfloat16;
@@ -301,6 +304,7 @@ TEST_CASE("how tokens get to experts and what the host sends at once go to Megat
       CHECK_THAT(bridge, ContainsSubstring(dispatcher == alltoall
                                                ? "model.moe_token_dispatcher_type=alltoall "
                                                : "model.moe_token_dispatcher_type=flex "));
+      CHECK(imported("megatron", bridge, question).kernels == plan.kernels);
       CHECK_THAT(bridge, ContainsSubstring(graphs == CudaGraphs::none
                                                ? "model.cuda_graph_impl=none "
                                                : "model.cuda_graph_scope='[attn,moe_router,"));

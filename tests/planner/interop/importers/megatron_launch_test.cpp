@@ -167,6 +167,14 @@ TEST_CASE("dispatchers and graphs that plans have are taken, others are listed")
         Texts{"--moe-token-dispatcher-type allgather :1"});
   CHECK(texts(of("--moe-flex-dispatcher-backend ncclep").not_modelled) ==
         Texts{"--moe-flex-dispatcher-backend ncclep :1"});
+  const MegatronLaunch overrides =
+      of("model.cuda_graph_impl=transformer_engine model.cuda_graph_scope='[attn,moe_router]' "
+         "ddp.overlap_grad_reduce=true ddp.bucket_size=1000 mixed_precision=bf16_with_mxfp8_mixed");
+  CHECK(overrides.not_modelled.empty());
+  CHECK(overrides.unknown.empty());
+  CHECK(overrides.flags.bucket_parameters == 1000);
+  CHECK(overrides.flags.bf16);
+  CHECK(overrides.flags.fp8_recipe == "mxfp8");
   CHECK(of("--fp8-format e4m3 --fp8-recipe mxfp8").flags.fp8_recipe == "mxfp8");
   CHECK(texts(of("--fp8-format hybrid --fp8-recipe custom").not_modelled) ==
         Texts{"--fp8-recipe custom :1"});
