@@ -242,7 +242,8 @@ KernelSetting kernel_setting(const DeviceKind& device, Precision precision, Cuda
           .context = {},
           .expert = {},
           .expert_tensor = {},
-          .graphs = graphs};
+          .graphs = graphs,
+          .again = {}};
 }
 
 namespace {
@@ -356,7 +357,8 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
       case Pass::forward:
         add(forward, operation, seconds);
         if (recompute == Recomputed::full ||
-            (recompute == Recomputed::selective && operation.core_attention)) {
+            (recompute == Recomputed::selective && operation.core_attention) ||
+            is_again(operation, layer, setting.again)) {
           add(again, operation, seconds);
         }
         break;

@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "profiles/collectives.hpp"
+#include "profiles/layer_modules.hpp"
 #include "profiles/operations.hpp"
 
 namespace stagecraft {
@@ -73,6 +74,7 @@ struct KernelSetting {
   bool overlapped_messages = false;   ///< tensor-parallel messages run beside the products
   bool overlapped_exchanges = false;  ///< tokens go to experts beside another microbatch's work
   CudaGraphs graphs = CudaGraphs::none;
+  LayerModules again;  ///< done again in backward, beside what a layer's `Recomputed` says
 };
 
 /// The device computing in this precision, with its own constants or, scaled to its efficiency, the

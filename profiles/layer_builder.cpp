@@ -166,7 +166,10 @@ void LayerBuilder::message(std::string_view name, OperationKind forward, Operati
 }
 
 void LayerBuilder::keep(std::string_view name, double bytes, bool core_attention) {
-  layer_.kept.push_back({name, static_cast<Bytes>(bytes), core_attention});
+  layer_.kept.push_back({.name = name,
+                         .bytes = static_cast<Bytes>(bytes),
+                         .core_attention = core_attention,
+                         .routed = routed_});
 }
 
 void LayerBuilder::keep_or_rebuild(std::string_view name, double bytes) {

@@ -4,6 +4,7 @@
 
 #include "profiles/error.hpp"
 #include "profiles/layer_builder.hpp"
+#include "profiles/layer_modules.hpp"
 #include "profiles/transformer.hpp"
 
 namespace stagecraft {
@@ -180,10 +181,15 @@ LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,
 }
 
 Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute) {
+  return kept_bytes(layer, recompute, {});
+}
+
+Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute, const LayerModules& modules) {
   if (recompute == Recomputed::full || recompute == Recomputed::with_next) return layer.input;
   Bytes sum = 0;
   for (const Kept& tensor : layer.kept) {
     if (recompute == Recomputed::selective && tensor.core_attention) continue;
+    if (is_again(tensor, layer, modules)) continue;
     sum += tensor.bytes;
   }
   return sum;

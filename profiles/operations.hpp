@@ -84,6 +84,7 @@ struct Kept {
   /// Cheap to have again in backward: the attention's output and statistics, and of latent
   /// attention what norms and projections up from the latents give (DeepSeek-V3, section 3.2.3).
   bool rebuilt = false;
+  bool routed = false;  ///< of as many tokens as came to the experts
 };
 
 /// Everything a layer does for one microbatch, forward first, in the order of computation; and what
@@ -106,8 +107,11 @@ LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,
 LayerOperations layer_operations(const Transformer& transformer, const Layer& layer,
                                  const WorkSetting& setting);
 
-/// What stays in memory for one microbatch after forward, under the setting's recomputation.
+class LayerModules;
+/// What stays in memory for one microbatch after forward, under this recomputation, and of these
+/// modules besides (layer_modules.hpp).
 Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute);
+Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute, const LayerModules& modules);
 
 /// "all_to_all" for errors and tables.
 std::string_view to_string(OperationKind kind);

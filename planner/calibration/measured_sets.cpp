@@ -36,6 +36,7 @@ std::string prediction_in_words(const Recipe& recipe) {
   if (recipe.float8_gathers) text += ", gathers in 8 bits";
   if (recipe.graphs == CudaGraphs::layers) text += ", layers as CUDA graphs";
   if (recipe.graphs == CudaGraphs::step) text += ", the step a CUDA graph";
+  if (!recipe.again.empty()) text += concat(", again ", to_string(recipe.again));
   if (!recipe.layers.empty()) text += "; layers step by step";
   struct Overlap {
     bool there;

@@ -102,8 +102,7 @@ Transformer transformer_of(const MegatronArguments& arguments) {
   return transformer;
 }
 
-/// By modules, only the attention's core takes time that counts: norms, activations and projections
-/// up from latents are taken as kept.
+/// Without modules, of which it is one, the attention's core.
 Recomputed recompute_of(const MegatronArguments& arguments) {
   const std::string word = arguments.word("recompute-granularity");
   // Before recomputation was called so.
@@ -112,8 +111,13 @@ Recomputed recompute_of(const MegatronArguments& arguments) {
   if (word == "full" || (word.empty() && before)) return Recomputed::full;
   if (word != "selective") return Recomputed::none;
   const std::string modules = arguments.word("recompute-modules");
-  const bool core = modules.empty() || modules.find("core_attn") != std::string::npos;
+  const bool core = modules.empty() || read_layer_modules(modules).has(LayerModule::core_attention);
   return core ? Recomputed::selective : Recomputed::none;
+}
+
+LayerModules modules_of(const MegatronArguments& arguments) {
+  if (arguments.word("recompute-granularity") != "selective") return {};
+  return read_layer_modules(arguments.word("recompute-modules"));
 }
 
 Precision precision_of(const MegatronArguments& arguments) {
@@ -254,6 +258,7 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   if (!rounding.empty()) recipe.work.float8_recipe = read_float8_recipe(rounding);
   recipe.overlapped_exchanges = arguments.flag("overlap-moe-expert-parallel-comm");
   recipe.graphs = graphs_of(arguments);
+  recipe.again = modules_of(arguments);
   recipe.work.expert_tensor_parallel = arguments.small("expert-tensor-parallel-size", 0);
   return recipe;
 }

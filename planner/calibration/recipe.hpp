@@ -52,6 +52,7 @@ struct Recipe {
   /// Between experts, with another microbatch's work (--overlap-moe-expert-parallel-comm).
   bool overlapped_exchanges = false;
   CudaGraphs graphs = CudaGraphs::none;
+  LayerModules again;  ///< of each layer, beside `work.recompute`
   /// Between stages, with other chunks' work; while the pipeline fills there is none.
   bool overlapped_transfers = false;
   /// What each replica collects of its blocks' weights is in 8 bits (--fp8-param-gather); embedding

@@ -96,7 +96,7 @@ class Memory {
   void add(StageSums& sums, const LayerOperations& layer, double times) const {
     if (times <= 0) return;
     const Recomputed recompute = recipe_.work.recompute;
-    const auto kept = static_cast<double>(kept_bytes(layer, recompute));
+    const auto kept = static_cast<double>(kept_bytes(layer, recompute, recipe_.again));
     const auto all = static_cast<double>(kept_bytes(layer, Recomputed::none));
     sums.weights += times * static_cast<double>(layer.weights);
     sums.expert_weights += times * static_cast<double>(layer.expert_weights);
@@ -194,7 +194,8 @@ class Memory {
       add(sums, prediction_, modules);
       // What is predicted is looked up on the stage that predicts.
       if (modules > 0 && stage > 0) sums.weights += static_cast<double>(embedding_.weights);
-      if (modules > 0) activations += static_cast<double>(kept_bytes(prediction_, work.recompute));
+      if (modules > 0)
+        activations += static_cast<double>(kept_bytes(prediction_, work.recompute, recipe_.again));
     }
     const auto element = static_cast<double>(element_bytes(work.precision));
     const auto gradient = static_cast<double>(work.gradient_bytes);

@@ -51,6 +51,7 @@ KernelSetting setting_of(const Recipe& recipe, const KernelConstants& constants)
   setting.expert_tensor = place_of(expert_tensor, 1, node, links);
   setting.overlapped_messages = recipe.overlapped_messages;
   setting.overlapped_exchanges = recipe.overlapped_exchanges;
+  setting.again = recipe.again;
   return setting;
 }
 

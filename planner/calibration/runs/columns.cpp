@@ -132,7 +132,11 @@ void read_recompute_cell(RunDraft& draft, const Cell& cell) {
     draft.run.recipe.work.recompute = known;
     return;
   }
-  cell.fail(concat("expected none, selective or full, found \"", cell.text, "\""));
+  try {
+    draft.run.recipe.again = read_layer_modules(cell.text);
+  } catch (const Error& error) {
+    cell.fail(concat("expected none, selective, full, or modules of a layer; ", error.message()));
+  }
 }
 
 void read_precision_cell(RunDraft& draft, const Cell& cell) {

@@ -110,12 +110,6 @@ std::string reason_against(const MegatronArguments& arguments) {
   if (arguments.has("num-experts") && arguments.has("moe-layer-freq") &&
       !leading_dense_blocks(arguments.word("moe-layer-freq")))
     return "layers with experts and without take turns (moe_layer_freq)";
-  const std::string modules = arguments.word("recompute-modules");
-  for (const std::string_view costly : {"'mlp'", "'moe'", "'shared_experts'"}) {
-    if (arguments.word("recompute-granularity") == "selective" &&
-        modules.find(costly) != std::string::npos)
-      return concat("it recomputes some modules of each layer (", modules, ")");
-  }
   return "";
 }
 

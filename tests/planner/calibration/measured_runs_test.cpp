@@ -197,6 +197,11 @@ TEST_CASE("columns say the network, the framework, the dispatcher and what overl
         Case{"4x8xh100", ",overlapped_exchanges", ",yes", -1},
         Case{"4x8xh100", ",precision", ",fp8", -1},
         Case{"4x8xh100", ",precision", ",fp8+attention", -1},
+        Case{"4x8xh100", ",recompute", ",selective", 1},
+        Case{"4x8xh100", ",recompute", ",layernorm+moe_act", 1},
+        Case{"4x8xh100", ",recompute", ",moe", 1},
+        // It has no latents.
+        Case{"4x8xh100", ",recompute", ",mla_up_proj", 0},
         // Devices without mxfp8 have delayed scaling by themselves.
         Case{"4x8xh100", ",float8_recipe", ",tensorwise", 0},
         Case{"4x8xh100", ",precision,fp8_recipe", ",fp8,tensorwise", -1},

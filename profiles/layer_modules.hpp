@@ -1,0 +1,47 @@
+// Modules of a layer that backward may do again by themselves, as Megatron-LM names them.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "profiles/operations.hpp"
+
+namespace stagecraft {
+
+/// megatron/core/transformer/transformer_config.py, `recompute_modules`.
+enum class LayerModule : std::uint8_t {
+  core_attention,      ///< "core_attn": from scores to weighted sum
+  latent_projections,  ///< "mla_up_proj": up from latents, with rotary positions
+  norms,               ///< "layernorm": in front of attention and feed-forward
+  feed_forward,        ///< "mlp": of layers without experts
+  expert_activation,   ///< "moe_act"
+  experts,             ///< "moe": router, dispatch, experts, combine, and shared experts
+  shared_experts,      ///< "shared_experts"
+};
+
+class LayerModules {
+ public:
+  void add(LayerModule module) { bits_ |= bit(module); }
+  bool has(LayerModule module) const { return (bits_ & bit(module)) != 0; }
+  bool empty() const { return bits_ == 0; }
+  bool operator==(const LayerModules&) const = default;
+
+ private:
+  static constexpr unsigned bit(LayerModule module) { return 1U << static_cast<unsigned>(module); }
+  unsigned bits_ = 0;
+};
+
+/// "layernorm moe_act", or between brackets, quotes, commas and plus signs. Throws Error (input)
+/// for a word that is none, with all.
+LayerModules read_layer_modules(std::string_view words);
+/// "layernorm+moe_act".
+std::string to_string(const LayerModules& modules);
+
+/// Whether an operation is done again, or a tensor not kept, with these modules of its layer.
+bool is_again(const Operation& operation, const LayerOperations& layer,
+              const LayerModules& modules);
+bool is_again(const Kept& kept, const LayerOperations& layer, const LayerModules& modules);
+
+}  // namespace stagecraft

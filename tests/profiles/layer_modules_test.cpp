@@ -1,0 +1,110 @@
+// What backward does again where only some modules of a layer are checkpointed.
+
+#include "profiles/layer_modules.hpp"
+
+#include <set>
+#include <string>
+
+#include "profiles/kernel_times.hpp"
+#include "tests/catch.hpp"
+#include "tests/profiles/expect_error.hpp"
+
+using namespace stagecraft;
+using namespace stagecraft::tests;
+
+namespace {
+
+using Names = std::set<std::string, std::less<>>;
+
+LayerOperations block_of(const char* model, LayerKind kind) {
+  return layer_operations(*builtin_model(model).transformer, kind,
+                          {.sequence = 4096, .tensor_parallel = 2, .sequence_parallel = true});
+}
+
+Names forward_again(const LayerOperations& layer, const char* modules) {
+  Names names;
+  for (const Operation& operation : layer.operations) {
+    if (operation.pass != Pass::forward) continue;
+    if (is_again(operation, layer, read_layer_modules(modules)))
+      names.insert(std::string(operation.name));
+  }
+  return names;
+}
+
+Bytes kept_with(const LayerOperations& layer, const char* modules) {
+  return kept_bytes(layer, Recomputed::none, read_layer_modules(modules));
+}
+
+Bytes bytes_of(const LayerOperations& layer, std::string_view name, bool routed) {
+  Bytes sum = 0;
+  for (const Kept& kept : layer.kept)
+    if (kept.name == name && kept.routed == routed) sum += kept.bytes;
+  REQUIRE(sum > 0);
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("modules are read by Megatron-LM's names, as a list or by plus signs", "[recompute]") {
+  CHECK(to_string(read_layer_modules("['layernorm', 'moe_act']")) == "layernorm+moe_act");
+  CHECK(to_string(read_layer_modules("moe_act+layernorm")) == "layernorm+moe_act");
+  CHECK(to_string(read_layer_modules("core_attn mla_up_proj mlp moe shared_experts")) ==
+        "core_attn+mla_up_proj+mlp+moe+shared_experts");
+  CHECK(read_layer_modules("").empty());
+  CHECK(
+      message_of([] { read_layer_modules("attn"); }) ==
+      "unknown module \"attn\" of a layer; known: core_attn, mla_up_proj, layernorm, mlp, moe_act, "
+      "moe, shared_experts");
+}
+
+TEST_CASE("a module is its operations, and what only they read is not kept", "[recompute]") {
+  const LayerOperations dense = block_of("llama3-8b", LayerKind::transformer);
+  CHECK(forward_again(dense, "core_attn") == Names{"attention"});
+  CHECK(forward_again(dense, "layernorm") == Names{"first norm", "second norm"});
+  CHECK(forward_again(dense, "mlp") == Names{"gather of feed-forward inputs", "up", "activation",
+                                             "down", "sum of feed-forward outputs"});
+  CHECK(forward_again(dense, "moe moe_act shared_experts mla_up_proj").empty());
+  const Bytes all = kept_with(dense, "");
+  CHECK(all == kept_bytes(dense, Recomputed::none));
+  CHECK(kept_with(dense, "layernorm") == all - bytes_of(dense, "attention input", false) -
+                                             bytes_of(dense, "feed-forward input", false));
+  CHECK(kept_with(dense, "mlp") ==
+        all - bytes_of(dense, "activation input", false) - bytes_of(dense, "activation", false));
+  CHECK(kept_with(dense, "core_attn") == kept_bytes(dense, Recomputed::selective));
+
+  const LayerOperations mixture = block_of("deepseek-v2-lite", LayerKind::expert_transformer);
+  CHECK(forward_again(mixture, "moe_act") == Names{"activation"});
+  CHECK(kept_with(mixture, "moe_act") ==
+        kept_with(mixture, "") - bytes_of(mixture, "activation", true));
+  CHECK(forward_again(mixture, "mla_up_proj") == Names{"key value up", "rotary positions"});
+  // Its feed-forward is shared experts, and these are a part of all experts.
+  CHECK(forward_again(mixture, "mlp").empty());
+  const Names shared = forward_again(mixture, "shared_experts");
+  CHECK(shared.contains("up"));
+  const Names experts = forward_again(mixture, "moe");
+  for (const char* name : {"router", "choice of experts", "permute", "expert up", "expert down",
+                           "unpermute", "up", "activation"}) {
+    CHECK(experts.contains(name));
+  }
+  CHECK_FALSE(experts.contains("attention"));
+  CHECK(kept_with(mixture, "moe") < kept_with(mixture, "moe_act shared_experts"));
+}
+
+TEST_CASE("what is done again takes its forward's time once, however many modules it is of",
+          "[recompute]") {
+  const LayerOperations layer = block_of("deepseek-v2-lite", LayerKind::expert_transformer);
+  KernelSetting setting = kernel_setting(builtin_device_kind("h100"), Precision::bfloat16);
+  setting.constants.host_seconds = 0;
+  const auto again = [&](const char* modules) {
+    setting.again = read_layer_modules(modules);
+    return layer_seconds(layer, Recomputed::none, setting).recompute;
+  };
+  CHECK(again("") == 0);
+  const double norms = again("layernorm");
+  const double act = again("moe_act");
+  CHECK(norms > 0);
+  CHECK(act > 0);
+  CHECK(again("layernorm moe_act") == Approx(norms + act));
+  CHECK(again("moe moe_act") == Approx(again("moe")));
+  CHECK(again("moe") < again("moe layernorm mla_up_proj core_attn"));
+}
