@@ -108,16 +108,18 @@ void add_block_memory(LayerWork& work, const Transformer& transformer, const Sha
 }
 
 void add_head_memory(LayerWork& work, const Transformer& transformer, const Share& share,
-                     const Tokens& counts, std::int64_t samples, Bytes element) {
+                     const Tokens& counts, const CostSetting& setting, Bytes element) {
   const std::int64_t tokens = counts.all;
+  const bool fused = setting.kernels.fused_loss;
   // The norm's output and the logits' softmax; BERT has a product, GELU and norm before these.
   const std::int64_t kept = (transformer.token_types ? 3 : 1) * share.hidden;
   work.input = counts.spread * share.hidden * element;
-  work.output = samples * statistic;
+  work.output = setting.microbatch * statistic;
   work.saved = counts.spread * (kept * element + norm_statistics(transformer) * statistic) +
-               tokens * share.vocabulary * statistic + work.output;
+               tokens * share.vocabulary * (fused ? element : statistic) + work.output;
   work.saved_for_weight = (counts.spread * share.hidden + tokens * share.vocabulary) * element;
-  work.workspace = tokens * share.vocabulary * element;
+  // Fused, the gradient takes the logits' place.
+  work.workspace = fused ? 0 : tokens * share.vocabulary * element;
 }
 
 void add_embedding_memory(LayerWork& work, const Share& share, const Tokens& counts,
@@ -230,7 +232,7 @@ void set_memory_of_trained(LayerWork& work, const Transformer& transformer, cons
   const Tokens tokens = tokens_of(setting);
   if (layer.kind == LayerKind::embedding) return add_embedding_memory(work, share, tokens, element);
   if (layer.kind == LayerKind::head)
-    return add_head_memory(work, transformer, share, tokens, setting.microbatch, element);
+    return add_head_memory(work, transformer, share, tokens, setting, element);
   add_block_memory(work, transformer, share, tokens, element);
   // Nothing but its result is needed of max(0, x).
   if (form->relu) work.saved -= tokens.all * share.up * element;
@@ -254,7 +256,8 @@ WorkSetting work_setting(const CostSetting& setting) {
       .precision = setting.precision,
       .framework = setting.kernels.framework,
       .dispatcher = setting.kernels.dispatcher,
-      .float8_recipe = setting.kernels.float8_recipe.value_or(usual_float8_recipe(setting.device))};
+      .float8_recipe = setting.kernels.float8_recipe.value_or(usual_float8_recipe(setting.device)),
+      .fused_loss = setting.kernels.fused_loss};
 }
 
 LayerWork transformer_work(const Transformer& transformer, const Layer& layer,
@@ -284,7 +287,7 @@ LayerWork transformer_work(const Transformer& transformer, const Layer& layer,
   work.weights = layer_parameters(part, kind);
   if (kind == LayerKind::head) {
     work.weights += tied_parameters(part);
-    add_head_memory(work, transformer, share, tokens, setting.microbatch, element);
+    add_head_memory(work, transformer, share, tokens, setting, element);
   } else if (kind == LayerKind::embedding) {
     add_embedding_memory(work, share, tokens, element);
   } else {

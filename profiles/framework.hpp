@@ -63,6 +63,9 @@ struct LayerKernels {
   Dispatcher dispatcher = Dispatcher::alltoall;
   CudaGraphs graphs = CudaGraphs::none;
   std::optional<Float8Recipe> float8_recipe;  ///< none: what is usual on each device
+  /// Transformer Engine's loss, in one pass over logits in training's precision (Megatron-LM's
+  /// --cross-entropy-fusion-impl te), not in fp32 by PyTorch's operations.
+  bool fused_loss = false;
   auto operator<=>(const LayerKernels&) const = default;
 };
 

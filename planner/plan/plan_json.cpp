@@ -10,6 +10,7 @@
 //     "kernels": "megatron",               of layers whose costs are estimated; or "torch"
 //     "dispatcher": "alltoall",            of tokens to experts; or "deepep", "hybridep"
 //     "cuda_graphs": "none",               or "layers", "step": what the host sends at once
+//     "fused_loss": false,                 in one pass over logits in training's precision
 //     "fp8_recipe": "delayed",             or "tensorwise", "blockwise", "mxfp8": who scales what
 //                                          is rounded; without it what is usual on the device
 //     "batch": {"global": 64, "microbatch": 2, "microbatches": 32, "sequence": 1024},
@@ -212,6 +213,7 @@ void read_settings(const Json& json, Plan& plan) {
     kernels.dispatcher = read_name(json["dispatcher"], read_dispatcher);
   if (json.contains("cuda_graphs"))
     kernels.graphs = read_name(json["cuda_graphs"], read_cuda_graphs);
+  if (json.contains("fused_loss")) kernels.fused_loss = json["fused_loss"].boolean();
   if (json.contains("fp8_recipe"))
     kernels.float8_recipe = read_name(json["fp8_recipe"], read_float8_recipe);
   if (json.contains("schedule")) plan.schedule = read_schedule(json["schedule"]);
@@ -326,9 +328,10 @@ Value search_value(const SearchFigures& figures) {
 
 Plan read_plan(const Json& json) {
   json.expect_format(plan_format);
-  json.allow_only({"format", "model", "cluster", "profile", "precision", "kernels", "dispatcher",
-                   "cuda_graphs", "fp8_recipe", "batch", "schedule", "weights", "replicas",
-                   "optimizer", "parallelism", "order", "stages", "predicted", "search"});
+  json.allow_only({"format",      "model",      "cluster",     "profile",    "precision",
+                   "kernels",     "dispatcher", "cuda_graphs", "fp8_recipe", "fused_loss",
+                   "batch",       "schedule",   "weights",     "replicas",   "optimizer",
+                   "parallelism", "order",      "stages",      "predicted",  "search"});
   Plan plan;
   plan.model = json["model"].string();
   plan.cluster = json["cluster"].string();
@@ -345,11 +348,12 @@ std::string write_plan(const Plan& plan) {
               {"cluster", plan.cluster},
               {"profile", plan.profile},
               {"precision", to_string(plan.precision)}};
-  const auto& [framework, dispatcher, graphs, float8_recipe] = plan.kernels;
+  const auto& [framework, dispatcher, graphs, float8_recipe, fused_loss] = plan.kernels;
   if (framework != Framework::megatron) value["kernels"] = to_string(framework);
   if (dispatcher != Dispatcher::alltoall) value["dispatcher"] = to_string(dispatcher);
   if (graphs != CudaGraphs::none) value["cuda_graphs"] = to_string(graphs);
   if (float8_recipe) value["fp8_recipe"] = to_string(*float8_recipe);
+  if (fused_loss) value["fused_loss"] = true;
   value["batch"] = batch_value(plan.batch);
   value["schedule"] = schedule_value(plan.schedule);
   value["weights"] = to_string(plan.weights);

@@ -78,6 +78,11 @@ void require_float8_recipe(const LayerKernels& kernels, Precision precision,
   }
 }
 
+void require_fused_loss(const LayerKernels& kernels) {
+  if (!kernels.fused_loss || kernels.framework == Framework::megatron) return;
+  fail_usage("the fused loss is Megatron-LM's, and layers have PyTorch's kernels; leave one away");
+}
+
 std::int64_t usual_microbatch(const Profile& profile) {
   std::int64_t largest = 1;
   for (const ProfileEntry& entry : profile.entries) {

@@ -32,6 +32,8 @@ void require_experts(const Profile& profile);
 /// devices of these kinds do not multiply.
 void require_float8_recipe(const LayerKernels& kernels, Precision precision,
                            const std::vector<DeviceKind>& kinds);
+/// Throws Error (usage) where a loss is to be fused that is not Megatron-LM's.
+void require_fused_loss(const LayerKernels& kernels);
 /// The largest measured one, or 1.
 std::int64_t usual_microbatch(const Profile& profile);
 

@@ -180,6 +180,10 @@ void require_launching(const LayerKernels& kernels, const Target& target) {
     refuse(target, "plans for ", target.system, " have no CUDA graphs; plan without ",
            "--cuda-graphs ", to_string(kernels.graphs));
   }
+  if (kernels.fused_loss && !target.fused_loss) {
+    refuse(target, "plans for ", target.system, " have no fused loss of Megatron-LM's; plan ",
+           "without --fused-loss");
+  }
 }
 
 }  // namespace

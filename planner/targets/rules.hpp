@@ -44,6 +44,7 @@ inline Target over_megatron_core(std::string_view name, std::string_view version
           .precision = precisions_with_fp8,
           .dispatchers = true,
           .cuda_graphs = true,
+          .fused_loss = true,
           .against_model = against_model_of_megatron,
           .refuses = megatron_refuses};
 }

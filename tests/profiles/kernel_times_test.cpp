@@ -90,3 +90,23 @@ TEST_CASE("device and host work beside each other, and wait where they are close
   CHECK_THAT(layer_with_host(10e-6), WithinRel(5 * 10e-6 * std::pow(2, 0.25), 1e-12));
   CHECK_THAT(layer_with_host(100e-6), WithinRel(5 * 100e-6, 1e-4));
 }
+
+TEST_CASE("a fused loss reads and keeps logits in training's precision, and has no copy beside") {
+  const Model model = builtin_model("llama3-8b");
+  const auto head = [&](bool fused) {
+    return estimate_costs(model, builtin_device_kind("h100"),
+                          {.device = "h100",
+                           .microbatch = 2,
+                           .sequence = 4096,
+                           .precision = Precision::bfloat16,
+                           .kernels = {.fused_loss = fused}})
+        .back();
+  };
+  const LayerCost fused = head(true), plain = head(false);
+  const Bytes logits = Bytes{2} * 4096 * 128256;
+  CHECK(plain.saved - fused.saved == 2 * logits);
+  CHECK(plain.workspace - fused.workspace == 2 * logits);
+  CHECK(fused.forward < plain.forward);
+  CHECK(fused.backward_input < plain.backward_input);
+  CHECK(fused.backward_weight == plain.backward_weight);
+}

@@ -38,6 +38,7 @@ PlanOptions options_from(const PlanFlags& flags) {
       .dispatcher = read_flag("--dispatcher", flags.dispatcher, read_dispatcher),
       .graphs = read_flag("--cuda-graphs", flags.cuda_graphs, read_cuda_graphs),
       .float8_recipe = read_flag("--fp8-recipe", flags.fp8_recipe, read_float8_recipe),
+      .fused_loss = flags.fused_loss ? std::optional(true) : std::nullopt,
       .optimizer = read_flag("--optimizer", flags.optimizer, read_optimizer_kind),
       .sharding = read_flag("--sharding", flags.sharding, sharding_of_word),
       .gradient_bucket = {},
@@ -73,7 +74,7 @@ bool PlanFlags::any() const {
         &sharding, &gradient_bucket, &schedule, &replicas}) {
     if (!text->empty()) return true;
   }
-  return batch != 0 || microbatch != 0 || sequence != 0 || !variables.empty();
+  return fused_loss || batch != 0 || microbatch != 0 || sequence != 0 || !variables.empty();
 }
 
 void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
@@ -113,6 +114,8 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
                         "who scales what is rounded to fp8: delayed, tensorwise, blockwise or "
                         "mxfp8"))
       ->type_name("NAME");
+  app.add_flag("--fused-loss", flags.fused_loss,
+               concat(unless, "Megatron-LM's loss in one pass over the logits"));
   app.add_option("--optimizer", flags.optimizer, concat(unless, "optimizer adamw or sgd"))
       ->type_name("NAME");
   app.add_option("--sharding", flags.sharding,

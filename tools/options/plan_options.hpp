@@ -19,6 +19,7 @@ class Console;
 struct PlanFlags {
   std::string model, cluster, precision, kernels, dispatcher, cuda_graphs, fp8_recipe, optimizer,
       sharding, gradient_bucket, schedule, replicas;
+  bool fused_loss = false;
   std::int64_t batch = 0, microbatch = 0, sequence = 0;
   std::vector<std::string> variables;  ///< NAME=VALUE
   bool any() const;

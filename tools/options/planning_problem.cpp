@@ -361,6 +361,11 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
     require_estimated_kernels(loaded.profile);
     require_float8_recipe(problem.kernels, problem.precision, kinds_of(problem));
   }
+  problem.kernels.fused_loss = options.fused_loss;
+  if (options.fused_loss) {
+    require_estimated_kernels(loaded.profile);
+    require_fused_loss(problem.kernels);
+  }
   problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
   problem.global_batch = batch_for(options, loaded.profile);
   problem.microbatches = microbatch_choices(options, loaded.profile, problem.global_batch);
@@ -488,6 +493,9 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "blockwise or mxfp8; it changes what experts cost (mxfp8 on Blackwell, else "
                  "delayed)")
       ->type_name("NAME");
+  app.add_flag("--fused-loss", options.fused_loss,
+               "Megatron-LM's loss in one pass over the logits, in training's precision "
+               "(Transformer Engine's), not in fp32");
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");
   app.add_option("--sharding", options.sharding,

@@ -90,6 +90,9 @@ class Edits {
     }
     if (kernels.graphs == CudaGraphs::none && (target_ == nullptr || target_->cuda_graphs))
       add({{"cuda-graphs", std::string(to_string(CudaGraphs::layers))}});
+    const bool has_it =
+        kernels.framework == Framework::megatron && (target_ == nullptr || target_->fused_loss);
+    if (has_it) add({{"fused-loss", kernels.fused_loss ? "off" : "on"}});
   }
 
   void add_schedules() {

@@ -43,13 +43,15 @@ void set_float8_recipe(const Wishes& wishes, Plan& plan) {
 
 void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   set_named(wishes, "precision", read_precision, plan.precision);
-  for (const std::string_view key : {"kernels", "cuda-graphs", "fp8-recipe"})
+  for (const std::string_view key : {"kernels", "cuda-graphs", "fp8-recipe", "fused-loss"})
     if (wishes.find(key) != nullptr) require_estimated_kernels(profile);
   if (wishes.find("dispatcher") != nullptr) require_experts(profile);
   set_named(wishes, "kernels", read_framework, plan.kernels.framework);
   set_named(wishes, "dispatcher", read_dispatcher, plan.kernels.dispatcher);
   set_named(wishes, "cuda-graphs", read_cuda_graphs, plan.kernels.graphs);
   set_float8_recipe(wishes, plan);
+  set_named(wishes, "fused-loss", read_switch, plan.kernels.fused_loss);
+  require_fused_loss(plan.kernels);
   set_named(wishes, "sharding", sharding_of_word, plan.optimizer.sharding);
   set_named(wishes, "sp", read_switch, plan.parallelism.sequence);
   plan.parallelism.expert = wishes.number("ep", plan.parallelism.expert);

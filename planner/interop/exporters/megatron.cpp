@@ -392,6 +392,10 @@ void add_graph_of_step(Reasons& reasons, Line& line, const std::optional<Experts
 void add_launching(Reasons& reasons, Line& line, const Plan& plan,
                    const std::optional<Experts>& experts) {
   if (experts) add_dispatcher(line, plan.kernels.dispatcher);
+  if (plan.kernels.fused_loss) {
+    line.on("cross-entropy-loss-fusion");
+    line.add("cross-entropy-fusion-impl", "te");
+  }
   switch (plan.kernels.graphs) {
     case CudaGraphs::none: return;
     case CudaGraphs::layers: return add_graphs_of_layers(reasons, line, plan, experts);

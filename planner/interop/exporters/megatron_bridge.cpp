@@ -62,6 +62,8 @@ constexpr std::array bridge_names{
     BridgeName{"moe-router-dtype", "model.moe_router_dtype"},
     BridgeName{"cuda-graph-impl", "model.cuda_graph_impl", "none"},
     BridgeName{"cuda-graph-modules", "model.cuda_graph_scope"},
+    BridgeName{"cross-entropy-loss-fusion", "model.cross_entropy_loss_fusion", "false"},
+    BridgeName{"cross-entropy-fusion-impl", "model.cross_entropy_fusion_impl"},
     BridgeName{"overlap-grad-reduce", "ddp.overlap_grad_reduce", "false"},
     BridgeName{"ddp-bucket-size", "ddp.bucket_size"},
 };

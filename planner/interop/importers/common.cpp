@@ -63,13 +63,16 @@ Plan begin_plan(const PlanQuestion& question, Framework usual_kernels) {
       options.precision.value_or(usual_precision(question.profile, kinds_in_use(question.cluster)));
   if (options.kernels) require_estimated_kernels(question.profile);
   if (options.dispatcher) require_experts(question.profile);
-  if (options.graphs || options.float8_recipe) require_estimated_kernels(question.profile);
+  if (options.graphs || options.float8_recipe || options.fused_loss)
+    require_estimated_kernels(question.profile);
   if (estimates_kernels(question.profile)) {
     plan.kernels = {.framework = options.kernels.value_or(usual_kernels),
                     .dispatcher = options.dispatcher.value_or(Dispatcher::alltoall),
                     .graphs = options.graphs.value_or(CudaGraphs::none),
-                    .float8_recipe = options.float8_recipe};
+                    .float8_recipe = options.float8_recipe,
+                    .fused_loss = options.fused_loss.value_or(false)};
   }
+  require_fused_loss(plan.kernels);
   require_float8_recipe(plan.kernels, plan.precision, kinds_in_use(question.cluster));
   plan.optimizer.kind = options.optimizer.value_or(OptimizerKind::adamw);
   plan.optimizer.sharding = options.sharding.value_or(Sharding::none);

@@ -46,7 +46,7 @@ constexpr std::array not_modelled_flags{
     "moe-apply-probs-on-input-deferred moe-deepep-num-sms moe-router-padding-for-* "
     "moe-hierarchical* ",
     // What is computed, and how exactly.
-    " fp8-recipe fp4 fp4-* first-last-layers-bf16 "
+    " fp8-recipe cross-entropy-* fp4 fp4-* first-last-layers-bf16 "
     "num-layers-at-start-in-bf16 num-layers-at-end-in-bf16 use-precision-aware-optimizer "
     "exp-avg-dtype exp-avg-sq-dtype main-grads-dtype main-params-dtype fp32-residual-connection "
     "window-size window-attn-skip-freq window-attention* enable-cuda-graph external-cuda-graph "

@@ -337,6 +337,11 @@ PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
                   options.dispatcher, "--dispatcher");
     options.graphs =
         said_once(graphs_of(flags), "--cuda-graph-impl", options.graphs, "--cuda-graphs");
+    // The other implementation is in fp32, too.
+    if (flags.fused_loss && flags.loss_fusion == "te") {
+      options.fused_loss = said_once(std::optional(true), "--cross-entropy-fusion-impl te",
+                                     options.fused_loss, "--fused-loss");
+    }
     const bool is_said = !flags.fp8_recipe.empty() || !options.float8_recipe;
     if (is_said)
       options.float8_recipe = said_once(float8_recipe_of(flags, question.cluster), "--fp8-recipe",

@@ -192,6 +192,14 @@ constexpr std::array known_flags{
               },
               true},
     KnownFlag{"fp8-format", [](Flags& f, const Word& w) { f.fp8 = text_of(w); }},
+    KnownFlag{"cross-entropy-loss-fusion",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.fused_loss = true;
+              },
+              true},
+    KnownFlag{"cross-entropy-fusion-impl",
+              [](Flags& f, const Word& w) { f.loss_fusion = text_of(w); }},
     KnownFlag{"fp8-recipe", [](Flags& f, const Word& w) { f.fp8_recipe = text_of(w); }},
     KnownFlag{"fp8-hybrid",
               [](Flags& f, const Word& w) {
@@ -292,6 +300,7 @@ struct KnownValues {
 constexpr std::array known_values{
     KnownValues{"moe-token-dispatcher-type", "alltoall flex"},
     KnownValues{"moe-flex-dispatcher-backend", "deepep hybridep"},
+    KnownValues{"cross-entropy-fusion-impl", "native te"},
     KnownValues{"fp8-recipe", "delayed tensorwise blockwise mxfp8"},
     KnownValues{"cuda-graph-impl", "none local transformer_engine full_iteration"},
     // The first of several: what a layer begins with.

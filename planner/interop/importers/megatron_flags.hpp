@@ -58,6 +58,8 @@ struct MegatronFlags {
   bool fp16 = false;
   std::string fp8;  ///< --fp8-format: "e4m3", "hybrid"; empty: none
   bool fp8_attention = false;
+  bool fused_loss = false;  ///< --cross-entropy-loss-fusion
+  std::string loss_fusion;  ///< --cross-entropy-fusion-impl: "native", "te"; empty: "native"
   std::string fp8_recipe;   ///< --fp8-recipe; empty: not said, which is "delayed"
   std::string dispatcher;   ///< --moe-token-dispatcher-type: "alltoall", "flex"; empty: not said
   std::string flex;         ///< --moe-flex-dispatcher-backend: "deepep", "hybridep"; empty: deepep

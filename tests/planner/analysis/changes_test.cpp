@@ -87,6 +87,15 @@ TEST_CASE("a plan with one value set is the plan that has this value") {
     CHECK_THROWS_WITH(changed(plan, read({"dispatcher=deepep"})),
                       Catch::Contains("this model has none"));
   }
+  SECTION("Megatron-LM's loss in one pass") {
+    LoadedPlan expected = plan;
+    expected.plan.kernels.fused_loss = true;
+    CHECK(after(plan, {"fused-loss=on"}) == expected.plan);
+    CHECK(step_after(plan, {"fused-loss=on"}) < step(plan));
+    CHECK(after(plan, {"fused-loss=off"}) == plan.plan);
+    CHECK_THROWS_WITH(changed(plan, read({"fused-loss=on", "kernels=torch"})),
+                      Catch::Contains("PyTorch's kernels; leave one away"));
+  }
   SECTION("who scales what is rounded to fp8, where it is") {
     CHECK_THROWS_WITH(changed(plan, read({"fp8-recipe=delayed"})),
                       Catch::Contains("layers compute in"));

@@ -20,7 +20,7 @@ namespace {
 /// no dropout, nothing beside anything.
 Recipe as_planned(Recipe recipe) {
   recipe.work.fused_attention = recipe.work.grouped_experts = true;
-  recipe.work.fused_loss = recipe.work.dropout = false;
+  recipe.work.dropout = false;
   recipe.work.gradient_bytes = 4;
   recipe.overlapped_gradients = recipe.overlapped_parameters = recipe.overlapped_messages = false;
   recipe.overlapped_transfers = recipe.overlapped_exchanges = false;
@@ -55,16 +55,18 @@ PlannedStage stage_of_plan(const Recipe& recipe) {
   const Profile profile{
       .model = make_transformer("run", recipe.transformer, recipe.blocks, work.sequence),
       .entries = {}};
-  CostBookSetting setting{
-      .precision = work.precision,
-      .sequence = work.sequence,
-      .parallelism = {.sequence = work.sequence_parallel,
-                      .context = work.context_parallel,
-                      .expert = work.expert_parallel,
-                      .expert_tensor = work.expert_tensor_parallel,
-                      .expert_load = work.expert_load},
-      .kernels = {
-          .framework = work.framework, .dispatcher = work.dispatcher, .graphs = recipe.graphs}};
+  CostBookSetting setting{.precision = work.precision,
+                          .sequence = work.sequence,
+                          .parallelism = {.sequence = work.sequence_parallel,
+                                          .context = work.context_parallel,
+                                          .expert = work.expert_parallel,
+                                          .expert_tensor = work.expert_tensor_parallel,
+                                          .expert_load = work.expert_load},
+                          .kernels = {.framework = work.framework,
+                                      .dispatcher = work.dispatcher,
+                                      .graphs = recipe.graphs,
+                                      .float8_recipe = work.float8_recipe,
+                                      .fused_loss = work.fused_loss}};
   const int layers = static_cast<int>(profile.model.layers.size());
   for (const Layer& layer : profile.model.layers)
     setting.again.push_back(is_block(layer) ? work.recompute : Recomputed::none);
@@ -106,6 +108,10 @@ TEST_CASE("layers and updates take the same in a plan and in the ledger", "[door
                          .context_parallel = context,
                          .precision = precision};
           check_equal(one_stage_of(recipe));
+          recipe.work.fused_loss = true;
+          recipe.work.float8_recipe = Float8Recipe::tensorwise;
+          check_equal(one_stage_of(recipe));
+          recipe.work.fused_loss = false;
           recipe.work.framework = Framework::torch;
           check_equal(one_stage_of(recipe));
         }

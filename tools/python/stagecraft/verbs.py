@@ -20,8 +20,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          expert_tensor_parallel: Value | None = None, expert_nodes: int | None = None, expert_load: float | None = None,
          sequence: int | None = None, precision: Value | None = None, kernels: Value | None = None,
          dispatcher: Value | None = None, cuda_graphs: Value | None = None, fp8_recipe: Value | None = None,
-         optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
-         schedule: Value | None = None, mem_limit: Value | None = None,
+         fused_loss: bool = False, optimizer: Value | None = None, sharding: Value | None = None,
+         gradient_bucket: Value | None = None, schedule: Value | None = None, mem_limit: Value | None = None,
          recompute: Literal["auto", "none", "selective", "full", "layers"] | None = None, fix: Values | None = None,
          straight: bool = False, max_stages: int | None = None, min_layers_per_stage: int | None = None,
          objective: Value | None = None, tokens: Value | None = None, price: Values | None = None,
@@ -73,6 +73,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     cuda_graphs: Kernels that the host launches together: none, layers or step (none)
     fp8_recipe: Who scales what is rounded to fp8: delayed (by steps before), tensorwise, blockwise or mxfp8; it
         changes what …
+    fused_loss: Megatron-LM's loss in one pass over the logits, in training's precision (Transformer Engine's), not
+        in fp32
     optimizer: Optimizer: adamw or sgd (adamw)
     sharding: Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of gradients, too; zero3 (or
         fsdp), …
@@ -139,6 +141,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--dispatcher", dispatcher, False, False),
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
+        ("--fused-loss", fused_loss, True, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -484,10 +487,10 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
            mem_limit: Value | None = None, model: Input | None = None, cluster: Input | None = None,
            batch: int | None = None, gbs: int | None = None, microbatch: int | None = None, sequence: int | None = None,
            precision: Value | None = None, kernels: Value | None = None, dispatcher: Value | None = None,
-           cuda_graphs: Value | None = None, fp8_recipe: Value | None = None, optimizer: Value | None = None,
-           sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
-           replicas: Value | None = None, set: Value | None = None, seed: int | None = None, threads: int | None = None,
-           progress: Progress = True) -> AdviseResult:
+           cuda_graphs: Value | None = None, fp8_recipe: Value | None = None, fused_loss: bool = False,
+           optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
+           schedule: Value | None = None, replicas: Value | None = None, set: Value | None = None,
+           seed: int | None = None, threads: int | None = None, progress: Progress = True) -> AdviseResult:
     """Tells what to change in a plan or launch script, in its framework's words.
 
     input: Plan file, or a launch script or other plan that `import` reads
@@ -514,6 +517,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         step
     fp8_recipe: With a plan, if the file leaves it open: who scales what is rounded to fp8: delayed, tensorwise,
         blockwise or …
+    fused_loss: With a plan, if the file leaves it open: Megatron-LM's loss in one pass over the logits
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -545,6 +549,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         ("--dispatcher", dispatcher, False, False),
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
+        ("--fused-loss", fused_loss, True, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -898,10 +903,10 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
             cluster: Input | None = None, batch: int | None = None, gbs: int | None = None,
             microbatch: int | None = None, sequence: int | None = None, precision: Value | None = None,
             kernels: Value | None = None, dispatcher: Value | None = None, cuda_graphs: Value | None = None,
-            fp8_recipe: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
-            gradient_bucket: Value | None = None, schedule: Value | None = None, replicas: Value | None = None,
-            set: Value | None = None, seed: int | None = None, threads: int | None = None,
-            output: PathLike | None = None, progress: Progress = True) -> ImportResult:
+            fp8_recipe: Value | None = None, fused_loss: bool = False, optimizer: Value | None = None,
+            sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
+            replicas: Value | None = None, set: Value | None = None, seed: int | None = None,
+            threads: int | None = None, output: PathLike | None = None, progress: Progress = True) -> ImportResult:
     """Converts another system's model, profile or plan.
 
     format: huggingface: config.json of a model of one of the known families (stagecraft model list): layers and …
@@ -921,6 +926,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         step
     fp8_recipe: With a plan, if the file leaves it open: who scales what is rounded to fp8: delayed, tensorwise,
         blockwise or …
+    fused_loss: With a plan, if the file leaves it open: Megatron-LM's loss in one pass over the logits
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -947,6 +953,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         ("--dispatcher", dispatcher, False, False),
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
+        ("--fused-loss", fused_loss, True, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),

@@ -175,6 +175,14 @@ TEST_CASE("dispatchers and graphs that plans have are taken, others are listed")
   CHECK(overrides.flags.bucket_parameters == 1000);
   CHECK(overrides.flags.bf16);
   CHECK(overrides.flags.fp8_recipe == "mxfp8");
+  const MegatronLaunch native = of("--cross-entropy-loss-fusion");
+  CHECK(native.flags.fused_loss);
+  CHECK(native.flags.loss_fusion.empty());
+  CHECK(of("--cross-entropy-loss-fusion --cross-entropy-fusion-impl te").flags.loss_fusion == "te");
+  CHECK(of("model.cross_entropy_loss_fusion=false model.cross_entropy_fusion_impl=te")
+            .flags.fused_loss == false);
+  CHECK(texts(of("--cross-entropy-fusion-impl linear").not_modelled) ==
+        Texts{"--cross-entropy-fusion-impl linear :1"});
   CHECK(of("--fp8-format e4m3 --fp8-recipe mxfp8").flags.fp8_recipe == "mxfp8");
   CHECK(texts(of("--fp8-format hybrid --fp8-recipe custom").not_modelled) ==
         Texts{"--fp8-recipe custom :1"});
