@@ -110,7 +110,7 @@ void add_block_memory(LayerWork& work, const Transformer& transformer, const Sha
 void add_head_memory(LayerWork& work, const Transformer& transformer, const Share& share,
                      const Tokens& counts, const CostSetting& setting, Bytes element) {
   const std::int64_t tokens = counts.all;
-  const bool fused = setting.kernels.fused_loss;
+  const bool fused = setting.kernels.fused_loss == FusedLoss::te;
   // The norm's output and the logits' softmax; BERT has a product, GELU and norm before these.
   const std::int64_t kept = (transformer.token_types ? 3 : 1) * share.hidden;
   work.input = counts.spread * share.hidden * element;

@@ -57,6 +57,23 @@ bool sends_once(Dispatcher dispatcher) {
   return dispatcher != Dispatcher::alltoall;
 }
 
+std::string_view to_string(FusedLoss loss) {
+  switch (loss) {
+    case FusedLoss::none: return "none";
+    case FusedLoss::native: return "native";
+    case FusedLoss::te: return "te";
+  }
+  return "";
+}
+
+FusedLoss read_fused_loss(std::string_view name) {
+  using enum FusedLoss;
+  for (const FusedLoss each : {none, native, te}) {
+    if (to_string(each) == name) return each;
+  }
+  fail("expected none, native or te, found \"", name, "\"");
+}
+
 std::string_view to_string(Float8Recipe recipe) {
   switch (recipe) {
     case Float8Recipe::delayed: return "delayed";

@@ -57,15 +57,25 @@ std::string_view to_string(CudaGraphs graphs);
 /// Throws Error (input).
 CudaGraphs read_cuda_graphs(std::string_view name);
 
+/// What goes over the logits at once (Megatron-LM's --cross-entropy-fusion-impl).
+enum class FusedLoss {
+  none,    ///< PyTorch's operations one by one, in fp32
+  native,  ///< the same compiled, as far as messages between them allow (fused_cross_entropy.py)
+  te,      ///< Transformer Engine's, in one pass and in training's precision
+};
+
+/// "none", "native" or "te".
+std::string_view to_string(FusedLoss loss);
+/// Throws Error (input).
+FusedLoss read_fused_loss(std::string_view name);
+
 /// How layers whose costs are estimated run; what was measured is what it is.
 struct LayerKernels {
   Framework framework = Framework::megatron;
   Dispatcher dispatcher = Dispatcher::alltoall;
   CudaGraphs graphs = CudaGraphs::none;
   std::optional<Float8Recipe> float8_recipe;  ///< none: what is usual on each device
-  /// Transformer Engine's loss, in one pass over logits in training's precision (Megatron-LM's
-  /// --cross-entropy-fusion-impl te), not in fp32 by PyTorch's operations.
-  bool fused_loss = false;
+  FusedLoss fused_loss = FusedLoss::none;
   auto operator<=>(const LayerKernels&) const = default;
 };
 

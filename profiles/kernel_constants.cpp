@@ -112,8 +112,9 @@ SharedRates shared_rates(std::string_view device) {
 }
 
 Float8Recipe usual_float8_recipe(std::string_view device) {
-  const bool is_blackwell = device.starts_with("b") || device.starts_with("gb");
-  return is_blackwell ? Float8Recipe::mxfp8 : Float8Recipe::delayed;
+  constexpr std::array<std::string_view, 4> with_mxfp8{"b200", "b300", "gb200", "gb300"};
+  const bool has_it = std::ranges::find(with_mxfp8, device) != with_mxfp8.end();
+  return has_it ? Float8Recipe::mxfp8 : Float8Recipe::delayed;
 }
 
 std::string against_float8_recipe(const LayerKernels& kernels, Precision precision,
@@ -124,9 +125,13 @@ std::string against_float8_recipe(const LayerKernels& kernels, Precision precisi
     return concat("an fp8 recipe (", to_string(recipe), ") scales what is rounded to fp8, and ",
                   "layers compute in ", to_string(precision));
   }
+  if (kernels.framework != Framework::megatron) {
+    return concat("an fp8 recipe (", to_string(recipe),
+                  ") is of Megatron-LM's kernels, and layers ", "have PyTorch's");
+  }
   if (recipe != Float8Recipe::mxfp8 || usual_float8_recipe(device.name) == recipe) return "";
-  return concat("fp8 recipe mxfp8: ", device.name, " does not multiply it; b200, b300, gb200 and ",
-                "gb300 do");
+  return concat("fp8 recipe mxfp8 is of b200, b300, gb200 and gb300, and the plan has ",
+                device.name);
 }
 
 KernelConstants usual_constants(std::string_view device) {

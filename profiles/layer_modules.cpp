@@ -67,23 +67,27 @@ bool is_again(std::string_view name, bool routed, const LayerOperations& layer,
 
 }  // namespace
 
-LayerModules read_layer_modules(std::string_view words) {
+KnownLayerModules known_layer_modules(std::string_view words) {
   std::string plain(words);
   for (const char separator : {'[', ']', '\'', '"', ',', '+', ';'})
     std::ranges::replace(plain, separator, ' ');
-  LayerModules modules;
+  KnownLayerModules known;
   for (const std::string& word : split(plain, ' ')) {
     if (word.empty()) continue;
     const auto found = std::ranges::find(module_names, word, &ModuleName::name);
-    if (found == module_names.end()) {
-      std::string known;
-      for (const ModuleName& row : module_names)
-        known += concat(known.empty() ? "" : ", ", row.name);
-      fail("unknown module \"", word, "\" of a layer; known: ", known);
-    }
-    modules.add(found->module);
+    if (found != module_names.end()) known.modules.add(found->module);
+    if (found == module_names.end() && known.unknown.empty()) known.unknown = word;
   }
-  return modules;
+  return known;
+}
+
+LayerModules read_layer_modules(std::string_view words) {
+  const KnownLayerModules known = known_layer_modules(words);
+  if (known.unknown.empty() && !known.modules.empty()) return known.modules;
+  std::string all;
+  for (const ModuleName& row : module_names) all += concat(all.empty() ? "" : ", ", row.name);
+  if (known.unknown.empty()) fail("no module of a layer in \"", words, "\"; known: ", all);
+  fail("unknown module \"", known.unknown, "\" of a layer; known: ", all);
 }
 
 std::string to_string(const LayerModules& modules) {

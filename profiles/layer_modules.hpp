@@ -33,8 +33,14 @@ class LayerModules {
   unsigned bits_ = 0;
 };
 
+/// Of words those that are modules, and the first that is none.
+struct KnownLayerModules {
+  LayerModules modules;
+  std::string unknown;
+};
+KnownLayerModules known_layer_modules(std::string_view words);
 /// "layernorm moe_act", or between brackets, quotes, commas and plus signs. Throws Error (input)
-/// for a word that is none, with all.
+/// for a word that is none, with all, and where there is no word.
 LayerModules read_layer_modules(std::string_view words);
 /// "layernorm+moe_act".
 std::string to_string(const LayerModules& modules);

@@ -140,10 +140,10 @@ void add_logits_and_loss(LayerBuilder& layer, double rows, std::int64_t outputs)
   layer.keep("head input", share.spread_tokens * share.hidden * share.element);
   gather_tokens(layer, "gather of head inputs");
   layer.wide_linear("logits", rows, part, share.hidden);
-  // Fused: logits are read for the maximum and the sum of exponentials, and overwritten by their
-  // gradient. Otherwise a copy in fp32 passes the maximum, a difference, the exponentials, their
-  // sum and a division; backward subtracts, scales and rounds.
-  if (share.setting.fused_loss) {
+  const bool native = share.setting.fused_loss == FusedLoss::native;
+  if (share.setting.fused_loss == FusedLoss::te) {
+    // Logits are read for the maximum and the sum of exponentials, and overwritten by their
+    // gradient.
     layer.traffic("loss", 2 * logits * share.element, 2 * logits * share.element);
     layer.keep("logits", logits * share.element);
   } else if (share.setting.framework == Framework::torch) {
@@ -153,16 +153,23 @@ void add_logits_and_loss(LayerBuilder& layer, double rows, std::int64_t outputs)
     layer.keep("logits in fp32", logits * 4);
     layer.working(logits * share.element);
   } else {
-    layer.traffic("loss", logits * (share.element + 9 * 4), logits * (5 * 4 + share.element));
+    // A copy in fp32 passes the maximum, a difference, the exponentials, their sum and a division;
+    // backward subtracts, scales and rounds. Compiled, these are three kernels with messages in
+    // between, and one.
+    layer.traffic("loss", logits * (share.element + (native ? 5 : 9) * 4),
+                  logits * ((native ? 1 : 5) * 4 + share.element));
     layer.keep("logits in fp32", logits * 4);
     // The softmax becomes its gradient in place; rounded, that is a tensor of its own.
     layer.working(logits * share.element);
   }
-  if (share.setting.tensor_parallel > 1) {
-    for (const std::string_view name : {"largest logit", "sum of exponentials", "own logit"}) {
-      layer.add({.name = name, .kind = OperationKind::all_reduce, .bytes = 4 * rows});
-    }
-  }
+  if (share.setting.tensor_parallel == 1) return;
+  const auto sum = [&](std::string_view name, double numbers) {
+    layer.add({.name = name, .kind = OperationKind::all_reduce, .bytes = 4 * numbers * rows});
+  };
+  sum("largest logit", 1);
+  if (native) return sum("sum of exponentials and own logit", 2);
+  sum("sum of exponentials", 1);
+  sum("own logit", 1);
 }
 
 LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,

@@ -29,7 +29,7 @@ struct WorkSetting {
   Float8Recipe float8_recipe = Float8Recipe::delayed;  ///< of what fp8 training rounds
   Recomputed recompute = Recomputed::none;
   bool fused_attention = true;  ///< scores are not written to memory (Dao et al. 2022)
-  bool fused_loss = false;      ///< the loss is computed in the logits' precision, in one pass
+  FusedLoss fused_loss = FusedLoss::none;
   bool dropout = false;         ///< masks are kept, a byte each
   Bytes gradient_bytes = 4;     ///< of an element in which weight gradients are summed
   bool grouped_experts = true;  ///< one product for all experts of a device, else one for each

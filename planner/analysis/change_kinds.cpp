@@ -111,7 +111,7 @@ const std::vector<ChangeKind>& change_kinds() {
       {"kernels", "kernels=torch", "of layers whose costs are estimated: megatron or torch"},
       {"dispatcher", "dispatcher=deepep", "of tokens to experts: alltoall, deepep or hybridep"},
       {"cuda-graphs", "cuda-graphs=layers", "what the host sends at once: none, layers or step"},
-      {"fused-loss", "fused-loss=on", "Megatron-LM's loss in one pass over the logits: on or off"},
+      {"fused-loss", "fused-loss=native", "what goes over the logits at once: none, native or te"},
       {"fp8-recipe", "fp8-recipe=mxfp8",
        "who scales what is rounded to fp8: delayed, tensorwise, blockwise or mxfp8"},
       {"linkN", "link0=50%", "bandwidth of a level of the cluster, outermost 0: a rate or a part"},

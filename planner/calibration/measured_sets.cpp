@@ -26,13 +26,17 @@ std::string shape_of(const Recipe& recipe) {
 std::string prediction_in_words(const Recipe& recipe) {
   const WorkSetting& work = recipe.work;
   const bool torch = work.framework == Framework::torch;
-  std::string text =
-      concat("closed form; ", torch ? "PyTorch's" : "Megatron-LM's", " kernels, ",
-             work.fused_attention ? "fused" : "unfused", " attention, ",
-             work.fused_loss ? "fused" : "unfused", " loss, ", to_string(work.precision));
+  std::string text = concat("closed form; ", torch ? "PyTorch's" : "Megatron-LM's", " kernels, ",
+                            work.fused_attention ? "fused" : "unfused", " attention, ",
+                            work.fused_loss == FusedLoss::te       ? "fused"
+                            : work.fused_loss == FusedLoss::native ? "compiled"
+                                                                   : "unfused",
+                            " loss, ", to_string(work.precision));
   if (recipe.transformer.experts)
     text +=
         sends_once(work.dispatcher) ? ", a token to each peer once" : ", a token to each expert";
+  if (recipe.transformer.experts && is_float8(work.precision))
+    text += concat(", scaled ", to_string(work.float8_recipe));
   if (recipe.float8_gathers) text += ", gathers in 8 bits";
   if (recipe.graphs == CudaGraphs::layers) text += ", layers as CUDA graphs";
   if (recipe.graphs == CudaGraphs::step) text += ", the step a CUDA graph";

@@ -102,6 +102,12 @@ Transformer transformer_of(const MegatronArguments& arguments) {
   return transformer;
 }
 
+/// Those that are known.
+LayerModules modules_of(const MegatronArguments& arguments) {
+  if (arguments.word("recompute-granularity") != "selective") return {};
+  return known_layer_modules(arguments.word("recompute-modules")).modules;
+}
+
 /// Without modules, of which it is one, the attention's core.
 Recomputed recompute_of(const MegatronArguments& arguments) {
   const std::string word = arguments.word("recompute-granularity");
@@ -110,14 +116,9 @@ Recomputed recompute_of(const MegatronArguments& arguments) {
       arguments.flag("checkpoint-activations") || arguments.flag("activations-checkpoint-method");
   if (word == "full" || (word.empty() && before)) return Recomputed::full;
   if (word != "selective") return Recomputed::none;
-  const std::string modules = arguments.word("recompute-modules");
-  const bool core = modules.empty() || read_layer_modules(modules).has(LayerModule::core_attention);
+  const bool core = arguments.word("recompute-modules").empty() ||
+                    modules_of(arguments).has(LayerModule::core_attention);
   return core ? Recomputed::selective : Recomputed::none;
-}
-
-LayerModules modules_of(const MegatronArguments& arguments) {
-  if (arguments.word("recompute-granularity") != "selective") return {};
-  return read_layer_modules(arguments.word("recompute-modules"));
 }
 
 Precision precision_of(const MegatronArguments& arguments) {
@@ -236,26 +237,29 @@ Recipe recipe_of(const MegatronArguments& arguments) {
       recipe.virtual_stages > 1 && !arguments.flag("no-overlap-p2p-communication");
   recipe.weight_stubs = arguments.word("transformer-impl") == "transformer_engine";
   const bool fused = arguments.flag("cross-entropy-loss-fusion");
-  recipe.work = {.microbatch = arguments.number("micro-batch-size", 1),
-                 .sequence = arguments.number("seq-length", 1),
-                 .tensor_parallel = arguments.small("tensor-model-parallel-size"),
-                 .sequence_parallel = arguments.flag("sequence-parallel"),
-                 .context_parallel = arguments.small("context-parallel-size"),
-                 .expert_parallel = arguments.small("expert-model-parallel-size"),
-                 .precision = precision_of(arguments),
-                 .recompute = recompute_of(arguments),
-                 .fused_attention = has_fused_attention(arguments),
-                 .fused_loss = fused && arguments.word("cross-entropy-fusion-impl") == "te",
-                 .dropout = !(is_zero(arguments, "hidden-dropout") &&
-                              is_zero(arguments, "attention-dropout"))};
+  recipe.work = {
+      .microbatch = arguments.number("micro-batch-size", 1),
+      .sequence = arguments.number("seq-length", 1),
+      .tensor_parallel = arguments.small("tensor-model-parallel-size"),
+      .sequence_parallel = arguments.flag("sequence-parallel"),
+      .context_parallel = arguments.small("context-parallel-size"),
+      .expert_parallel = arguments.small("expert-model-parallel-size"),
+      .precision = precision_of(arguments),
+      .recompute = recompute_of(arguments),
+      .fused_attention = has_fused_attention(arguments),
+      .fused_loss = !fused                                                ? FusedLoss::none
+                    : arguments.word("cross-entropy-fusion-impl") == "te" ? FusedLoss::te
+                                                                          : FusedLoss::native,
+      .dropout =
+          !(is_zero(arguments, "hidden-dropout") && is_zero(arguments, "attention-dropout"))};
   recipe.float8_gathers = is_float8(recipe.work.precision) && arguments.flag("fp8-param-gather");
   recipe.optimizer_instances = arguments.small("num-distributed-optimizer-instances");
-  recipe.loss_copies = fused && !recipe.work.fused_loss;
+  recipe.loss_copies = recipe.work.fused_loss == FusedLoss::native;
   recipe.work.grouped_experts = arguments.flag("moe-grouped-gemm");
   recipe.work.dispatcher = dispatcher_in_megatron(arguments.word("moe-token-dispatcher-type"),
                                                   arguments.word("moe-flex-dispatcher-backend"));
-  const std::string rounding = arguments.word("fp8-recipe");
-  if (!rounding.empty()) recipe.work.float8_recipe = read_float8_recipe(rounding);
+  recipe.work.float8_recipe =
+      float8_recipe_in_megatron(arguments.word("fp8-recipe")).value_or(Float8Recipe::delayed);
   recipe.overlapped_exchanges = arguments.flag("overlap-moe-expert-parallel-comm");
   recipe.graphs = graphs_of(arguments);
   recipe.again = modules_of(arguments);

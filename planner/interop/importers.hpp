@@ -30,7 +30,7 @@ struct PlanOptions {
   std::optional<Dispatcher> dispatcher;
   std::optional<CudaGraphs> graphs;
   std::optional<Float8Recipe> float8_recipe;
-  std::optional<bool> fused_loss;
+  std::optional<FusedLoss> fused_loss;
   std::optional<OptimizerKind> optimizer;
   std::optional<Sharding> sharding;
   std::optional<Bytes> gradient_bucket;

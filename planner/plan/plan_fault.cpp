@@ -464,7 +464,7 @@ Fault check_float8_recipe(const Subject& subject) {
   for (const int device : used_devices(subject.plan)) {
     const std::string why = against_float8_recipe(subject.plan.kernels, subject.plan.precision,
                                                   kind_of(subject.cluster, device));
-    if (!why.empty()) return PlanFault{{"fp8_recipe"}, why, {"leave it away, or say delayed"}};
+    if (!why.empty()) return PlanFault{{"fp8_recipe"}, why, {"leave it away"}};
   }
   return {};
 }

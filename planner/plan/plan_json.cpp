@@ -10,7 +10,7 @@
 //     "kernels": "megatron",               of layers whose costs are estimated; or "torch"
 //     "dispatcher": "alltoall",            of tokens to experts; or "deepep", "hybridep"
 //     "cuda_graphs": "none",               or "layers", "step": what the host sends at once
-//     "fused_loss": false,                 in one pass over logits in training's precision
+//     "fused_loss": "none",                or "native", "te": what goes over logits at once
 //     "fp8_recipe": "delayed",             or "tensorwise", "blockwise", "mxfp8": who scales what
 //                                          is rounded; without it what is usual on the device
 //     "batch": {"global": 64, "microbatch": 2, "microbatches": 32, "sequence": 1024},
@@ -213,7 +213,8 @@ void read_settings(const Json& json, Plan& plan) {
     kernels.dispatcher = read_name(json["dispatcher"], read_dispatcher);
   if (json.contains("cuda_graphs"))
     kernels.graphs = read_name(json["cuda_graphs"], read_cuda_graphs);
-  if (json.contains("fused_loss")) kernels.fused_loss = json["fused_loss"].boolean();
+  if (json.contains("fused_loss"))
+    kernels.fused_loss = read_name(json["fused_loss"], read_fused_loss);
   if (json.contains("fp8_recipe"))
     kernels.float8_recipe = read_name(json["fp8_recipe"], read_float8_recipe);
   if (json.contains("schedule")) plan.schedule = read_schedule(json["schedule"]);
@@ -353,7 +354,7 @@ std::string write_plan(const Plan& plan) {
   if (dispatcher != Dispatcher::alltoall) value["dispatcher"] = to_string(dispatcher);
   if (graphs != CudaGraphs::none) value["cuda_graphs"] = to_string(graphs);
   if (float8_recipe) value["fp8_recipe"] = to_string(*float8_recipe);
-  if (fused_loss) value["fused_loss"] = true;
+  if (fused_loss != FusedLoss::none) value["fused_loss"] = to_string(fused_loss);
   value["batch"] = batch_value(plan.batch);
   value["schedule"] = schedule_value(plan.schedule);
   value["weights"] = to_string(plan.weights);

@@ -74,12 +74,19 @@ void require_float8_recipe(const LayerKernels& kernels, Precision precision,
   for (const DeviceKind& kind : kinds) {
     const std::string why = against_float8_recipe(kernels, precision, kind);
     if (why.empty()) continue;
-    fail_usage(why, "; add ", is_float8(precision) ? "--fp8-recipe delayed" : "--precision fp8");
+    fail_usage(why, "; plan without --fp8-recipe ", to_string(*kernels.float8_recipe));
   }
 }
 
+void forget_usual_float8_recipe(LayerKernels& kernels, const std::vector<DeviceKind>& kinds) {
+  const bool is_usual = std::ranges::all_of(kinds, [&](const DeviceKind& kind) {
+    return usual_float8_recipe(kind.name) == kernels.float8_recipe;
+  });
+  if (is_usual) kernels.float8_recipe.reset();
+}
+
 void require_fused_loss(const LayerKernels& kernels) {
-  if (!kernels.fused_loss || kernels.framework == Framework::megatron) return;
+  if (kernels.fused_loss == FusedLoss::none || kernels.framework == Framework::megatron) return;
   fail_usage("the fused loss is Megatron-LM's, and layers have PyTorch's kernels; leave one away");
 }
 

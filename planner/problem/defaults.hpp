@@ -32,6 +32,8 @@ void require_experts(const Profile& profile);
 /// devices of these kinds do not multiply.
 void require_float8_recipe(const LayerKernels& kernels, Precision precision,
                            const std::vector<DeviceKind>& kinds);
+/// Where devices of all these kinds have it without a word, none is said.
+void forget_usual_float8_recipe(LayerKernels& kernels, const std::vector<DeviceKind>& kinds);
 /// Throws Error (usage) where a loss is to be fused that is not Megatron-LM's.
 void require_fused_loss(const LayerKernels& kernels);
 /// The largest measured one, or 1.

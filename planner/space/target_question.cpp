@@ -180,9 +180,10 @@ void require_launching(const LayerKernels& kernels, const Target& target) {
     refuse(target, "plans for ", target.system, " have no CUDA graphs; plan without ",
            "--cuda-graphs ", to_string(kernels.graphs));
   }
-  if (kernels.fused_loss && !target.fused_loss) {
-    refuse(target, "plans for ", target.system, " have no fused loss of Megatron-LM's; plan ",
-           "without --fused-loss");
+  if (kernels.fused_loss > target.fused_loss) {
+    const bool has_other = target.fused_loss != FusedLoss::none;
+    refuse(target, target.system, " has no --fused-loss ", to_string(kernels.fused_loss),
+           has_other ? concat("; it has ", to_string(target.fused_loss)) : "; plan without it");
   }
 }
 

@@ -59,6 +59,7 @@ std::string megatron_refuses(const TargetPipeline& pipeline) {
                 " microbatches, which do not divide ", "the ", pipeline.microbatches, " of a step");
 }
 
-const Target megatron_target = over_megatron_core("megatron", "0.19.2", "Megatron-LM");
+const Target megatron_target =
+    over_megatron_core("megatron", "0.19.2", "Megatron-LM", FusedLoss::native);
 
 }  // namespace stagecraft

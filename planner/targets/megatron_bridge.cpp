@@ -5,6 +5,6 @@
 namespace stagecraft {
 
 const Target megatron_bridge_target =
-    over_megatron_core("megatron-bridge", "0.6.2", "Megatron Bridge");
+    over_megatron_core("megatron-bridge", "0.6.2", "Megatron Bridge", FusedLoss::te);
 
 }  // namespace stagecraft

@@ -29,7 +29,7 @@ std::string megatron_refuses(const TargetPipeline& pipeline);
 std::vector<std::string> against_model_of_megatron(const Model& model);
 /// A system over Megatron Core, whose rules hold for all of them.
 inline Target over_megatron_core(std::string_view name, std::string_view version,
-                                 std::string_view system) {
+                                 std::string_view system, FusedLoss fused_loss) {
   return {.name = name,
           .version = version,
           .system = system,
@@ -44,7 +44,7 @@ inline Target over_megatron_core(std::string_view name, std::string_view version
           .precision = precisions_with_fp8,
           .dispatchers = true,
           .cuda_graphs = true,
-          .fused_loss = true,
+          .fused_loss = fused_loss,
           .against_model = against_model_of_megatron,
           .refuses = megatron_refuses};
 }

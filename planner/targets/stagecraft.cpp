@@ -75,7 +75,8 @@ std::vector<std::string> reasons_against_stagecraft(const Plan& plan, const Mode
     refuse("CUDA graphs of ", plan.kernels.graphs == CudaGraphs::step ? "a step" : "layers",
            "; plan without --cuda-graphs, and see run --graphs");
   }
-  if (plan.kernels.fused_loss) refuse("Megatron-LM's fused loss; plan without --fused-loss");
+  if (plan.kernels.fused_loss != FusedLoss::none)
+    refuse("Megatron-LM's fused loss; plan without --fused-loss");
   if (plan.optimizer.gradient_bucket > 0)
     refuse("sums of gradients beside the last backward; plan without --gradient-bucket");
   if (std::ranges::find(precisions_of_executor, plan.precision) == precisions_of_executor.end())

@@ -54,7 +54,7 @@ struct Target {
   Framework kernels = Framework::megatron;         ///< of its layers
   bool dispatchers = false;                        ///< others of tokens than alltoall
   bool cuda_graphs = false;                        ///< of layers or of a step
-  bool fused_loss = false;                         ///< Transformer Engine's
+  FusedLoss fused_loss = FusedLoss::none;          ///< the most fused one
   /// Why it does not have a transformer of this kind, behind its name: "has no …"; empty if it
   /// does. Null: it has every one.
   std::vector<std::string> (*against_model)(const Model& model) = nullptr;

@@ -95,7 +95,7 @@ const std::map<std::string, std::string> values{
     {"--dispatcher", "deepep"},
     {"--cuda-graphs", "layers"},
     {"--fp8-recipe", "tensorwise"},
-    {"--fused-loss", ""},
+    {"--fused-loss", "native"},
     {"--link-policy", "blocking-pair"},
     {"--mem-limit", "50%"},
     {"--memory", "9GiB"},

@@ -221,14 +221,19 @@ TEST_CASE("Megatron-LM multiplies queries, keys and values at once, and routes i
 TEST_CASE("mxfp8 is Blackwell's, and no recipe is for 16 bits", "[experts][precision]") {
   CHECK(usual_float8_recipe("gb300") == Float8Recipe::mxfp8);
   CHECK(usual_float8_recipe("h100") == Float8Recipe::delayed);
+  CHECK(usual_float8_recipe("bigchip") == Float8Recipe::delayed);
   const auto why = [](Float8Recipe recipe, Precision precision, const char* device) {
     return against_float8_recipe({.float8_recipe = recipe}, precision, builtin_device_kind(device));
   };
   CHECK(why(Float8Recipe::mxfp8, Precision::float8, "b200").empty());
   CHECK(why(Float8Recipe::tensorwise, Precision::float8, "h100").empty());
   CHECK(why(Float8Recipe::mxfp8, Precision::float8, "h100") ==
-        "fp8 recipe mxfp8: h100 does not multiply it; b200, b300, gb200 and gb300 do");
+        "fp8 recipe mxfp8 is of b200, b300, gb200 and gb300, and the plan has h100");
   CHECK(why(Float8Recipe::tensorwise, Precision::bfloat16, "h100") ==
         "an fp8 recipe (tensorwise) scales what is rounded to fp8, and layers compute in bf16");
+  CHECK(
+      against_float8_recipe({.framework = Framework::torch, .float8_recipe = Float8Recipe::delayed},
+                            Precision::float8, builtin_device_kind("h100")) ==
+      "an fp8 recipe (delayed) is of Megatron-LM's kernels, and layers have PyTorch's");
   CHECK(against_float8_recipe({}, Precision::bfloat16, builtin_device_kind("h100")).empty());
 }

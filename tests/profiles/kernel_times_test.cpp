@@ -93,20 +93,28 @@ TEST_CASE("device and host work beside each other, and wait where they are close
 
 TEST_CASE("a fused loss reads and keeps logits in training's precision, and has no copy beside") {
   const Model model = builtin_model("llama3-8b");
-  const auto head = [&](bool fused) {
+  const auto head = [&](FusedLoss loss) {
     return estimate_costs(model, builtin_device_kind("h100"),
                           {.device = "h100",
                            .microbatch = 2,
                            .sequence = 4096,
                            .precision = Precision::bfloat16,
-                           .kernels = {.fused_loss = fused}})
+                           .kernels = {.fused_loss = loss}})
         .back();
   };
-  const LayerCost fused = head(true), plain = head(false);
+  const LayerCost fused = head(FusedLoss::te), plain = head(FusedLoss::none);
+  const LayerCost native = head(FusedLoss::native);
   const Bytes logits = Bytes{2} * 4096 * 128256;
   CHECK(plain.saved - fused.saved == 2 * logits);
   CHECK(plain.workspace - fused.workspace == 2 * logits);
   CHECK(fused.forward < plain.forward);
   CHECK(fused.backward_input < plain.backward_input);
   CHECK(fused.backward_weight == plain.backward_weight);
+  // Compiled, the same is in fp32 still: fewer passes, and as much memory.
+  CHECK(native.saved == plain.saved);
+  CHECK(native.workspace == plain.workspace);
+  CHECK(native.forward < plain.forward);
+  CHECK(native.forward > fused.forward);
+  CHECK(native.backward_input < plain.backward_input);
+  CHECK(native.backward_input > fused.backward_input);
 }

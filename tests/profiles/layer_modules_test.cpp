@@ -25,14 +25,14 @@ Names forward_again(const LayerOperations& layer, const char* modules) {
   Names names;
   for (const Operation& operation : layer.operations) {
     if (operation.pass != Pass::forward) continue;
-    if (is_again(operation, layer, read_layer_modules(modules)))
+    if (is_again(operation, layer, known_layer_modules(modules).modules))
       names.insert(std::string(operation.name));
   }
   return names;
 }
 
 Bytes kept_with(const LayerOperations& layer, const char* modules) {
-  return kept_bytes(layer, Recomputed::none, read_layer_modules(modules));
+  return kept_bytes(layer, Recomputed::none, known_layer_modules(modules).modules);
 }
 
 Bytes bytes_of(const LayerOperations& layer, std::string_view name, bool routed) {
@@ -50,7 +50,10 @@ TEST_CASE("modules are read by Megatron-LM's names, as a list or by plus signs",
   CHECK(to_string(read_layer_modules("moe_act+layernorm")) == "layernorm+moe_act");
   CHECK(to_string(read_layer_modules("core_attn mla_up_proj mlp moe shared_experts")) ==
         "core_attn+mla_up_proj+mlp+moe+shared_experts");
-  CHECK(read_layer_modules("").empty());
+  CHECK(message_of([] { read_layer_modules("[]"); }).starts_with("no module of a layer in"));
+  const KnownLayerModules some = known_layer_modules("['layernorm', 'mhc', 'moe']");
+  CHECK(to_string(some.modules) == "layernorm+moe");
+  CHECK(some.unknown == "mhc");
   CHECK(
       message_of([] { read_layer_modules("attn"); }) ==
       "unknown module \"attn\" of a layer; known: core_attn, mla_up_proj, layernorm, mlp, moe_act, "
@@ -96,7 +99,7 @@ TEST_CASE("what is done again takes its forward's time once, however many module
   KernelSetting setting = kernel_setting(builtin_device_kind("h100"), Precision::bfloat16);
   setting.constants.host_seconds = 0;
   const auto again = [&](const char* modules) {
-    setting.again = read_layer_modules(modules);
+    setting.again = known_layer_modules(modules).modules;
     return layer_seconds(layer, Recomputed::none, setting).recompute;
   };
   CHECK(again("") == 0);

@@ -344,11 +344,11 @@ constexpr std::array differences{
                  return a.plan.kernels.float8_recipe != b.plan.kernels.float8_recipe;
                },
                "simulate PLAN --set fp8-recipe=delayed or mxfp8 shows one with the other's"},
-    Difference{"a fused loss and one in fp32",
+    Difference{"losses that go over the logits otherwise",
                [](const PlanRow& a, const PlanRow& b) {
                  return a.plan.kernels.fused_loss != b.plan.kernels.fused_loss;
                },
-               "simulate PLAN --set fused-loss=on or off shows one with the other's"},
+               "simulate PLAN --set fused-loss=native or none shows one with the other's"},
     Difference{"different tasks",
                [](const PlanRow& a, const PlanRow& b) {
                  const auto infers = [](const PlanRow& row) {

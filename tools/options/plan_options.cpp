@@ -38,7 +38,7 @@ PlanOptions options_from(const PlanFlags& flags) {
       .dispatcher = read_flag("--dispatcher", flags.dispatcher, read_dispatcher),
       .graphs = read_flag("--cuda-graphs", flags.cuda_graphs, read_cuda_graphs),
       .float8_recipe = read_flag("--fp8-recipe", flags.fp8_recipe, read_float8_recipe),
-      .fused_loss = flags.fused_loss ? std::optional(true) : std::nullopt,
+      .fused_loss = read_flag("--fused-loss", flags.fused_loss, read_fused_loss),
       .optimizer = read_flag("--optimizer", flags.optimizer, read_optimizer_kind),
       .sharding = read_flag("--sharding", flags.sharding, sharding_of_word),
       .gradient_bucket = {},
@@ -70,11 +70,11 @@ ScriptVariables read_variables(const std::vector<std::string>& words) {
 
 bool PlanFlags::any() const {
   for (const std::string* text :
-       {&model, &cluster, &precision, &kernels, &dispatcher, &cuda_graphs, &fp8_recipe, &optimizer,
-        &sharding, &gradient_bucket, &schedule, &replicas}) {
+       {&model, &cluster, &precision, &kernels, &dispatcher, &cuda_graphs, &fp8_recipe, &fused_loss,
+        &optimizer, &sharding, &gradient_bucket, &schedule, &replicas}) {
     if (!text->empty()) return true;
   }
-  return fused_loss || batch != 0 || microbatch != 0 || sequence != 0 || !variables.empty();
+  return batch != 0 || microbatch != 0 || sequence != 0 || !variables.empty();
 }
 
 void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
@@ -114,8 +114,9 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
                         "who scales what is rounded to fp8: delayed, tensorwise, blockwise or "
                         "mxfp8"))
       ->type_name("NAME");
-  app.add_flag("--fused-loss", flags.fused_loss,
-               concat(unless, "Megatron-LM's loss in one pass over the logits"));
+  app.add_option("--fused-loss", flags.fused_loss,
+                 concat(unless, "what goes over the logits at once: none, native or te"))
+      ->type_name("NAME");
   app.add_option("--optimizer", flags.optimizer, concat(unless, "optimizer adamw or sgd"))
       ->type_name("NAME");
   app.add_option("--sharding", flags.sharding,

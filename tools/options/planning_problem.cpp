@@ -360,9 +360,10 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
         read_named("--fp8-recipe", options.fp8_recipe, read_float8_recipe);
     require_estimated_kernels(loaded.profile);
     require_float8_recipe(problem.kernels, problem.precision, kinds_of(problem));
+    forget_usual_float8_recipe(problem.kernels, kinds_of(problem));
   }
-  problem.kernels.fused_loss = options.fused_loss;
-  if (options.fused_loss) {
+  if (!options.fused_loss.empty()) {
+    problem.kernels.fused_loss = read_named("--fused-loss", options.fused_loss, read_fused_loss);
     require_estimated_kernels(loaded.profile);
     require_fused_loss(problem.kernels);
   }
@@ -493,9 +494,11 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "blockwise or mxfp8; it changes what experts cost (mxfp8 on Blackwell, else "
                  "delayed)")
       ->type_name("NAME");
-  app.add_flag("--fused-loss", options.fused_loss,
-               "Megatron-LM's loss in one pass over the logits, in training's precision "
-               "(Transformer Engine's), not in fp32");
+  app.add_option("--fused-loss", options.fused_loss,
+                 "What goes over the logits at once, of Megatron-LM's kernels: none, native (its "
+                 "own, compiled) or te (Transformer Engine's, in training's precision; Megatron-LM "
+                 "0.19 refuses it, Megatron Bridge does not) (none)")
+      ->type_name("NAME");
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");
   app.add_option("--sharding", options.sharding,

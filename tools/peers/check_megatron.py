@@ -72,6 +72,8 @@ PLANS = {
     "graph of a step": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16"
                         " --cuda-graph-impl full_iteration"),
     "fp8": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16 --fp8-format hybrid"),
+    "compiled loss": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16"
+                      " --cross-entropy-loss-fusion"),
     # Of mixtures megatron-core asks for Transformer Engine first.
     "fp8 scaled now": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16"
                        " --fp8-format hybrid --fp8-recipe tensorwise"),

@@ -320,7 +320,8 @@ std::string words_of_costs(const Plan& plan, Provenance provenance) {
   if (plan.kernels.graphs == CudaGraphs::step) of.emplace_back("a step in a CUDA graph");
   if (plan.kernels.float8_recipe)
     of.push_back(fmt::format("fp8 scaled {}", to_string(*plan.kernels.float8_recipe)));
-  if (plan.kernels.fused_loss) of.emplace_back("a fused loss");
+  if (plan.kernels.fused_loss == FusedLoss::native) of.emplace_back("a compiled loss");
+  if (plan.kernels.fused_loss == FusedLoss::te) of.emplace_back("a fused loss");
   const std::string_view with = plan.kernels.framework == Framework::torch ? " of " : " with ";
   return fmt::format("{} costs{}{}", to_string(provenance), of.empty() ? "" : with,
                      fmt::join(of, ", "));

@@ -90,9 +90,11 @@ class Edits {
     }
     if (kernels.graphs == CudaGraphs::none && (target_ == nullptr || target_->cuda_graphs))
       add({{"cuda-graphs", std::string(to_string(CudaGraphs::layers))}});
-    const bool has_it =
-        kernels.framework == Framework::megatron && (target_ == nullptr || target_->fused_loss);
-    if (has_it) add({{"fused-loss", kernels.fused_loss ? "off" : "on"}});
+    if (kernels.framework != Framework::megatron) return;
+    for (const FusedLoss loss : {FusedLoss::none, FusedLoss::native, FusedLoss::te}) {
+      const bool has_it = loss <= (target_ == nullptr ? FusedLoss::te : target_->fused_loss);
+      if (has_it && loss != kernels.fused_loss) add({{"fused-loss", std::string(to_string(loss))}});
+    }
   }
 
   void add_schedules() {

@@ -55,7 +55,7 @@ std::string value_of(std::string_view key, const Plan& plan) {
   if (key == "kernels") return std::string(to_string(plan.kernels.framework));
   if (key == "dispatcher") return std::string(to_string(plan.kernels.dispatcher));
   if (key == "cuda-graphs") return std::string(to_string(plan.kernels.graphs));
-  if (key == "fused-loss") return plan.kernels.fused_loss ? "on" : "off";
+  if (key == "fused-loss") return std::string(to_string(plan.kernels.fused_loss));
   if (key == "fp8-recipe") {
     const std::optional<Float8Recipe> recipe = plan.kernels.float8_recipe;
     return recipe ? std::string(to_string(*recipe)) : "usual";

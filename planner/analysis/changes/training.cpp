@@ -50,7 +50,7 @@ void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   set_named(wishes, "dispatcher", read_dispatcher, plan.kernels.dispatcher);
   set_named(wishes, "cuda-graphs", read_cuda_graphs, plan.kernels.graphs);
   set_float8_recipe(wishes, plan);
-  set_named(wishes, "fused-loss", read_switch, plan.kernels.fused_loss);
+  set_named(wishes, "fused-loss", read_fused_loss, plan.kernels.fused_loss);
   require_fused_loss(plan.kernels);
   set_named(wishes, "sharding", sharding_of_word, plan.optimizer.sharding);
   set_named(wishes, "sp", read_switch, plan.parallelism.sequence);

@@ -164,6 +164,14 @@ void read_float8_recipe_cell(RunDraft& draft, const Cell& cell) {
   draft.recipe_said = true;
 }
 
+/// "yes" is the one that is fused as a whole.
+void read_loss_cell(RunDraft& draft, const Cell& cell) {
+  const bool is_name = cell.text == "native" || cell.text == "te";
+  draft.run.recipe.work.fused_loss = is_name         ? read_fused_loss(cell.text)
+                                     : flag_in(cell) ? FusedLoss::te
+                                                     : FusedLoss::none;
+}
+
 void read_graphs_cell(RunDraft& draft, const Cell& cell) {
   draft.run.recipe.graphs = named_in(cell, read_cuda_graphs);
 }
@@ -267,9 +275,7 @@ constexpr std::array columns{
               {"num_distributed_optimizer_instances"},
               [](RunDraft& d, const Cell& c) { d.run.recipe.optimizer_instances = number_in(c); }},
     RunColumn{"framework", {}, read_framework_cell},
-    RunColumn{"fused_loss",
-              {"fused_cross_entropy"},
-              [](RunDraft& d, const Cell& c) { d.run.recipe.work.fused_loss = flag_in(c); }},
+    RunColumn{"fused_loss", {"fused_cross_entropy"}, read_loss_cell},
     RunColumn{"unfused_attention",
               {},
               [](RunDraft& d, const Cell& c) { d.run.recipe.work.fused_attention = !flag_in(c); }},

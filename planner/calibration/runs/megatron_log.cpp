@@ -16,6 +16,7 @@
 #include "planner/calibration/measured_runs.hpp"
 #include "planner/calibration/megatron_arguments.hpp"
 #include "planner/interop/importers/flag_words.hpp"
+#include "planner/interop/megatron_names.hpp"
 #include "profiles/cluster.hpp"
 #include "profiles/device_names.hpp"
 #include "profiles/devices.hpp"
@@ -110,6 +111,13 @@ std::string reason_against(const MegatronArguments& arguments) {
   if (arguments.has("num-experts") && arguments.has("moe-layer-freq") &&
       !leading_dense_blocks(arguments.word("moe-layer-freq")))
     return "layers with experts and without take turns (moe_layer_freq)";
+  const bool in_8_bits = arguments.flag("fp8") || arguments.flag("fp8-format");
+  const std::string recipe = arguments.word("fp8-recipe");
+  if (in_8_bits && !float8_recipe_in_megatron(recipe))
+    return concat("how its fp8 recipe (", recipe, ") scales is not known");
+  const KnownLayerModules again = known_layer_modules(arguments.word("recompute-modules"));
+  if (arguments.word("recompute-granularity") == "selective" && !again.unknown.empty())
+    return concat("it does a module again that is not known (", again.unknown, ")");
   return "";
 }
 

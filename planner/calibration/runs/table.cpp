@@ -15,6 +15,7 @@
 #include "planner/calibration/measured_runs.hpp"
 #include "planner/calibration/runs/columns.hpp"
 #include "profiles/device_names.hpp"
+#include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/importers/kineto.hpp"
 #include "profiles/json.hpp"
@@ -124,6 +125,13 @@ void settle(RunDraft& draft, const Cell& row, const RunFileOptions& options) {
     draft.global_batch->fail(
         concat("expected a multiple of microbatch x replicas = ", recipe.work.microbatch, " x ",
                recipe.data, ", found ", draft.global_batch->text));
+  }
+  if (draft.recipe_said) {
+    const LayerKernels kernels{.framework = recipe.work.framework,
+                               .float8_recipe = recipe.work.float8_recipe};
+    const std::string why =
+        against_float8_recipe(kernels, recipe.work.precision, builtin_device_kind(recipe.device));
+    if (!why.empty()) row.fail(why);
   }
   recipe.microbatches = number_in(*draft.global_batch) / at_once;
   assume(draft);

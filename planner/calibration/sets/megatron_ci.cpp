@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::array megatron_ci_unknowns{"product_rate",      "memory_rate",      "host_seconds",
                                           "host_peer_seconds", "transfer_seconds", "step_seconds"};
-/// A module's work of the host, in kernels: as the ledger fits it on a quarter of this set.
+/// A module's work of the host, in kernels: as the ledger fits it on a quarter of this set, in the
+/// mean of draws.
 constexpr std::string_view of_modules = "megatron-ci-a100-80gb";
 constexpr double launches_fitted = 7;
 constexpr int usual_world = 8;

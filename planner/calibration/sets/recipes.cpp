@@ -89,7 +89,7 @@ Recipe recipe_of(const Json& row, const std::string& device, int node) {
       .expert_parallel = degree(row, "expert"),
       .recompute = read_recompute(row),
       .fused_attention = !flag(row, "unfused_attention"),
-      .fused_loss = flag(row, "fused_loss"),
+      .fused_loss = flag(row, "fused_loss") ? FusedLoss::te : FusedLoss::none,
       .dropout = flag(row, "dropout")};
   if (row.contains("precision")) recipe.work.precision = read_precision(row["precision"].string());
   return recipe;

@@ -68,7 +68,7 @@ Recipe simumax_recipe(const Json& row) {
   recipe.work.expert_parallel = static_cast<int>(number_behind(row, "ep"));
   recipe.work.expert_tensor_parallel = 1;
   recipe.work.sequence_parallel = recipe.work.tensor_parallel > 1;
-  recipe.work.fused_loss = row["case"].string().ends_with("_cef");
+  if (row["case"].string().ends_with("_cef")) recipe.work.fused_loss = FusedLoss::te;
   return recipe;
 }
 

@@ -94,7 +94,7 @@ void require_usual_launching(Reasons& reasons, const Plan& plan) {
   }
   if (plan.kernels.graphs != CudaGraphs::none)
     reasons.add(" is exported without CUDA graphs, which the plan has; megatron has them");
-  if (plan.kernels.fused_loss)
+  if (plan.kernels.fused_loss != FusedLoss::none)
     reasons.add(" is exported without Megatron-LM's fused loss, which the plan has");
   if (plan.kernels.float8_recipe) {
     reasons.add(" is exported without an fp8 recipe, and the plan has ",

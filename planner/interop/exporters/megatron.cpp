@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "planner/costs/stage_recompute.hpp"
 #include "planner/interop/exporters.hpp"
@@ -153,7 +154,7 @@ void add_precision(Reasons& reasons, Line& line, const Plan& plan, const Cluster
       [[fallthrough]];
     case Precision::float8: {
       line.on("bf16");
-      const Float8Recipe recipe = float8_recipe_in_use(plan, cluster);
+      const Float8Recipe recipe = float8_recipe_in_use(reasons, plan, cluster);
       // Numbers of 32 and their scale have no need of a second format.
       line.add("fp8-format", recipe == Float8Recipe::mxfp8 ? "e4m3" : "hybrid");
       if (recipe != Float8Recipe::delayed) line.add("fp8-recipe", to_string(recipe));
@@ -392,9 +393,9 @@ void add_graph_of_step(Reasons& reasons, Line& line, const std::optional<Experts
 void add_launching(Reasons& reasons, Line& line, const Plan& plan,
                    const std::optional<Experts>& experts) {
   if (experts) add_dispatcher(line, plan.kernels.dispatcher);
-  if (plan.kernels.fused_loss) {
+  if (plan.kernels.fused_loss != FusedLoss::none) {
     line.on("cross-entropy-loss-fusion");
-    line.add("cross-entropy-fusion-impl", "te");
+    line.add("cross-entropy-fusion-impl", to_string(plan.kernels.fused_loss));
   }
   switch (plan.kernels.graphs) {
     case CudaGraphs::none: return;
@@ -566,23 +567,43 @@ MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Mod
   return line;
 }
 
-Float8Recipe float8_recipe_in_use(const Plan& plan, const Cluster& cluster) {
+Float8Recipe float8_recipe_in_use(Reasons& reasons, const Plan& plan, const Cluster& cluster) {
   if (plan.kernels.float8_recipe) return *plan.kernels.float8_recipe;
-  const bool all_have_mxfp8 = std::ranges::all_of(used_devices(plan), [&](int device) {
-    return usual_float8_recipe(kind_of(cluster, device).name) == Float8Recipe::mxfp8;
-  });
-  return all_have_mxfp8 ? Float8Recipe::mxfp8 : Float8Recipe::delayed;
+  std::set<Float8Recipe> recipes;
+  for (const int device : used_devices(plan))
+    recipes.insert(usual_float8_recipe(kind_of(cluster, device).name));
+  if (recipes.size() > 1) {
+    reasons.add(
+        " has one fp8 recipe for all devices, and the plan's have what each kind has; plan ",
+        "with --fp8-recipe ", to_string(*recipes.begin()));
+  }
+  return *recipes.begin();
 }
+
+namespace {
+
+/// What Megatron-LM's own arguments do not allow, where configurations over Megatron Core do
+/// (validate_args of megatron/training/arguments.py).
+void require_arguments(Reasons& reasons, const Plan& plan) {
+  if (plan.kernels.fused_loss == FusedLoss::te) {
+    reasons.add(" refuses Transformer Engine's fused loss; plan with --fused-loss native, or for ",
+                "megatron-bridge");
+  }
+}
+
+}  // namespace
 
 std::vector<std::string> reasons_against_megatron(const Plan& plan, const Model& model,
                                                   const Cluster& cluster) {
   Reasons reasons(megatron_name);
+  require_arguments(reasons, plan);
   megatron_settings(reasons, plan, model, cluster);
   return reasons.sentences();
 }
 
 std::string export_megatron(const LoadedPlan& loaded) {
   Reasons reasons(megatron_name);
+  require_arguments(reasons, loaded.plan);
   std::string text = megatron_script(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
   reasons.require_none();
   return text;

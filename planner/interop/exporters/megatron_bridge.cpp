@@ -81,8 +81,8 @@ std::string as_list(std::string words) {
   return concat("'[", words, "]'");
 }
 
-std::string_view float8_recipe_of(const Plan& plan, const Cluster& cluster) {
-  switch (float8_recipe_in_use(plan, cluster)) {
+std::string_view float8_recipe_of(Reasons& reasons, const Plan& plan, const Cluster& cluster) {
+  switch (float8_recipe_in_use(reasons, plan, cluster)) {
     case Float8Recipe::delayed: break;
     case Float8Recipe::tensorwise: return "bf16_with_fp8_current_scaling_mixed";
     case Float8Recipe::blockwise: return "bf16_with_fp8_subchannel_scaling_mixed";
@@ -96,7 +96,7 @@ std::string_view recipe_of(Reasons& reasons, const Plan& plan, const Cluster& cl
     case Precision::bfloat16: return "bf16_mixed";
     case Precision::float16: return "fp16_mixed";
     case Precision::float8:
-    case Precision::float8_with_attention: return float8_recipe_of(plan, cluster);
+    case Precision::float8_with_attention: return float8_recipe_of(reasons, plan, cluster);
     case Precision::float32: return "null";
     case Precision::float64: reasons.add(" does not train in fp64");
   }

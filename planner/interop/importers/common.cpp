@@ -70,10 +70,9 @@ Plan begin_plan(const PlanQuestion& question, Framework usual_kernels) {
                     .dispatcher = options.dispatcher.value_or(Dispatcher::alltoall),
                     .graphs = options.graphs.value_or(CudaGraphs::none),
                     .float8_recipe = options.float8_recipe,
-                    .fused_loss = options.fused_loss.value_or(false)};
+                    .fused_loss = options.fused_loss.value_or(FusedLoss::none)};
   }
   require_fused_loss(plan.kernels);
-  require_float8_recipe(plan.kernels, plan.precision, kinds_in_use(question.cluster));
   plan.optimizer.kind = options.optimizer.value_or(OptimizerKind::adamw);
   plan.optimizer.sharding = options.sharding.value_or(Sharding::none);
   plan.optimizer.gradient_bucket = options.gradient_bucket.value_or(0);

@@ -285,8 +285,8 @@ class LaunchReader {
     }
   }
 
-  /// "++model.data.x=2": its parts; false if it is none. Beside such ones "mixed_precision=x" is
-  /// one.
+  /// "++model.data.x=2": its parts; false if it is none. Beside such ones Megatron Bridge's member
+  /// without a section is one; other words may be of a wrapper, or choose a group of Hydra's.
   static bool is_override(const std::string& word, bool beside_others, std::size_t& name,
                           std::size_t& equals) {
     name = word.find_first_not_of("+~");
@@ -296,7 +296,8 @@ class LaunchReader {
     return key.find_first_not_of(
                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/@") ==
                std::string::npos &&
-           (beside_others || key.find('.') != std::string::npos || name > 0);
+           (key.find('.') != std::string::npos || name > 0 ||
+            (beside_others && key == "mixed_precision"));
   }
 
   static bool has_overrides(const std::vector<shell::Text>& words) {

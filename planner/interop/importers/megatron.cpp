@@ -34,7 +34,7 @@ std::optional<Precision> precision_of(const MegatronFlags& flags) {
     if (flags.fp8 != "hybrid" && flags.fp8 != "e4m3") {
       fail("--fp8-format: expected hybrid or e4m3, found \"", flags.fp8, "\"");
     }
-    if (!flags.bf16) fail("--fp8-format needs --bf16, in which plans keep what is not in products");
+    if (!flags.bf16) fail("products in fp8 need --bf16 beside them, in which plans keep the rest");
     return flags.fp8_attention ? Precision::float8_with_attention : Precision::float8;
   }
   if (flags.bf16) return Precision::bfloat16;
@@ -311,14 +311,16 @@ std::optional<CudaGraphs> graphs_of(const MegatronFlags& flags) {
   return graphs_in_megatron(flags.graphs, flags.graph_scope);
 }
 
-/// Where it is not what devices of the cluster have without a word.
-std::optional<Float8Recipe> float8_recipe_of(const MegatronFlags& flags, const Cluster& cluster) {
-  if (flags.fp8.empty()) return {};
-  const std::optional<Float8Recipe> recipe = float8_recipe_in_megatron(flags.fp8_recipe);
-  const bool is_usual = std::ranges::all_of(kinds_in_use(cluster), [&](const DeviceKind& kind) {
+/// What the flags say of fp8, whoever says that it is.
+std::optional<Float8Recipe> float8_recipe_of(const MegatronFlags& flags, bool is_fp8) {
+  if (!is_fp8 || flags.fp8_recipe.empty()) return {};
+  return float8_recipe_in_megatron(flags.fp8_recipe);
+}
+
+bool is_usual(Float8Recipe recipe, const Cluster& cluster) {
+  return std::ranges::all_of(kinds_in_use(cluster), [&](const DeviceKind& kind) {
     return usual_float8_recipe(kind.name) == recipe;
   });
-  return is_usual ? std::nullopt : recipe;
 }
 
 PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
@@ -337,15 +339,18 @@ PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
                   options.dispatcher, "--dispatcher");
     options.graphs =
         said_once(graphs_of(flags), "--cuda-graph-impl", options.graphs, "--cuda-graphs");
-    // The other implementation is in fp32, too.
-    if (flags.fused_loss && flags.loss_fusion == "te") {
-      options.fused_loss = said_once(std::optional(true), "--cross-entropy-fusion-impl te",
-                                     options.fused_loss, "--fused-loss");
+    if (flags.fused_loss) {
+      const std::optional loss = flags.loss_fusion == "te" ? FusedLoss::te : FusedLoss::native;
+      options.fused_loss =
+          said_once(loss, "--cross-entropy-loss-fusion", options.fused_loss, "--fused-loss");
     }
-    const bool is_said = !flags.fp8_recipe.empty() || !options.float8_recipe;
-    if (is_said)
-      options.float8_recipe = said_once(float8_recipe_of(flags, question.cluster), "--fp8-recipe",
-                                        options.float8_recipe, "--fp8-recipe");
+    const bool is_fp8 = options.precision && is_float8(*options.precision);
+    options.float8_recipe = said_once(float8_recipe_of(flags, is_fp8), "--fp8-recipe",
+                                      options.float8_recipe, "--fp8-recipe");
+    // Without a word Megatron-LM has it.
+    if (!flags.fp8.empty() && !options.float8_recipe) options.float8_recipe = Float8Recipe::delayed;
+    if (options.float8_recipe && is_usual(*options.float8_recipe, question.cluster))
+      options.float8_recipe.reset();
   }
   // Without a flag Megatron-LM computes in fp32.
   if (!options.precision) options.precision = Precision::float32;

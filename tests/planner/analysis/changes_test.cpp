@@ -89,11 +89,11 @@ TEST_CASE("a plan with one value set is the plan that has this value") {
   }
   SECTION("Megatron-LM's loss in one pass") {
     LoadedPlan expected = plan;
-    expected.plan.kernels.fused_loss = true;
-    CHECK(after(plan, {"fused-loss=on"}) == expected.plan);
-    CHECK(step_after(plan, {"fused-loss=on"}) < step(plan));
-    CHECK(after(plan, {"fused-loss=off"}) == plan.plan);
-    CHECK_THROWS_WITH(changed(plan, read({"fused-loss=on", "kernels=torch"})),
+    expected.plan.kernels.fused_loss = FusedLoss::te;
+    CHECK(after(plan, {"fused-loss=te"}) == expected.plan);
+    CHECK(step_after(plan, {"fused-loss=te"}) < step(plan));
+    CHECK(after(plan, {"fused-loss=none"}) == plan.plan);
+    CHECK_THROWS_WITH(changed(plan, read({"fused-loss=te", "kernels=torch"})),
                       Catch::Contains("PyTorch's kernels; leave one away"));
   }
   SECTION("who scales what is rounded to fp8, where it is") {

@@ -108,10 +108,10 @@ TEST_CASE("layers and updates take the same in a plan and in the ledger", "[door
                          .context_parallel = context,
                          .precision = precision};
           check_equal(one_stage_of(recipe));
-          recipe.work.fused_loss = true;
+          recipe.work.fused_loss = tensor == 2 ? FusedLoss::native : FusedLoss::te;
           recipe.work.float8_recipe = Float8Recipe::tensorwise;
           check_equal(one_stage_of(recipe));
-          recipe.work.fused_loss = false;
+          recipe.work.fused_loss = FusedLoss::none;
           recipe.work.framework = Framework::torch;
           check_equal(one_stage_of(recipe));
         }

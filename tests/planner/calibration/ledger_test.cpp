@@ -273,9 +273,16 @@ TEST_CASE("Megatron-LM's small runs are predicted by what modules take of the ho
   };
   const SetResult a100 = replay(named("megatron-ci-a100-80gb"), Claim::in_family, 1);
   CHECK(a100.time.mape < 0.125);
-  // What the other sets start from is what this one gives.
-  CHECK(a100.calibration.constants.module_launches ==
-        Approx(named("megatron-ci-h100").start.module_launches).epsilon(0.1));
+  // What the other sets start from is what this one gives, whichever of its rows are fitted.
+  double sum = 0;
+  constexpr int draws = 6;
+  for (int seed = 1; seed <= draws; ++seed) {
+    for (const Claim claim : {Claim::in_family, Claim::out_of_family}) {
+      sum += replay(named("megatron-ci-a100-80gb"), claim, static_cast<std::uint64_t>(seed))
+                 .calibration.constants.module_launches;
+    }
+  }
+  CHECK(sum / (2 * draws) == Approx(named("megatron-ci-h100").start.module_launches).epsilon(0.1));
   MeasuredSet without = named("megatron-ci-h100");
   CHECK(std::ranges::count(without.unknowns, "module_launches") == 0);
   without.start.module_launches = 0;

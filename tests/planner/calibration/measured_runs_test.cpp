@@ -193,6 +193,7 @@ TEST_CASE("columns say the network, the framework, the dispatcher and what overl
         Case{"4x8xh100", ",etp", ",1", 1},
         // FlashAttention 2 is slower here, by more than a compiled loss is faster.
         Case{"4x8xh100", ",framework", ",torch", 1}, Case{"4x8xh100", ",fused_loss", ",yes", -1},
+        Case{"4x8xh100", ",fused_loss", ",native", -1},
         Case{"4x8xh100", ",overlapped_messages", ",yes", -1},
         Case{"4x8xh100", ",overlapped_exchanges", ",yes", -1},
         Case{"4x8xh100", ",precision", ",fp8", -1},
@@ -202,8 +203,6 @@ TEST_CASE("columns say the network, the framework, the dispatcher and what overl
         Case{"4x8xh100", ",recompute", ",moe", 1},
         // It has no latents.
         Case{"4x8xh100", ",recompute", ",mla_up_proj", 0},
-        // Devices without mxfp8 have delayed scaling by themselves.
-        Case{"4x8xh100", ",float8_recipe", ",tensorwise", 0},
         Case{"4x8xh100", ",precision,fp8_recipe", ",fp8,tensorwise", -1},
         // Of weights in 16 bits.
         Case{"4x8xh100", ",fp8_param_gather", ",yes", 0},
@@ -225,6 +224,18 @@ TEST_CASE("columns say the network, the framework, the dispatcher and what overl
                step_of({"4x8xh100", ",float8_recipe", ",later", 0});
              }),
              ContainsSubstring("expected delayed, tensorwise, blockwise or mxfp8, found"));
+  CHECK_THAT(message_of([&] {
+               step_of({"4x8xh100", ",float8_recipe", ",tensorwise", 0});
+             }),
+             ContainsSubstring("layers compute in bf16"));
+  CHECK_THAT(message_of([&] {
+               step_of({"4x8xh100", ",precision,float8_recipe", ",fp8,mxfp8", 0});
+             }),
+             ContainsSubstring("is of b200, b300, gb200 and gb300, and the plan has h100"));
+  CHECK_THAT(message_of([&] {
+               step_of({"4x8xh100", ",recompute", ",[]", 0});
+             }),
+             ContainsSubstring("no module of a layer in \"[]\""));
   const auto in_8_bits = [&](const char* recipe) {
     return step_of({"4x8xh100", ",precision,float8_recipe", recipe, 0});
   };

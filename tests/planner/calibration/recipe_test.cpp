@@ -78,7 +78,7 @@ TEST_CASE("each input of a run changes its step and memory in the right directio
       {"full recomputation", [](Recipe& r) { r.work.recompute = Recomputed::full; }, 1, -1},
       {"unfused attention", [](Recipe& r) { r.work.fused_attention = false; }, 1, 1},
       {"dropout", [](Recipe& r) { r.work.dropout = true; }, 1, 1},
-      {"fused loss", [](Recipe& r) { r.work.fused_loss = true; }, -1, 0},
+      {"fused loss", [](Recipe& r) { r.work.fused_loss = FusedLoss::te; }, -1, 0},
       {"fp32", [](Recipe& r) { r.work.precision = Precision::float32; }, 1, 1},
       {"a slower device", [](Recipe& r) { r.device = "a100-80gb"; }, 1, 0},
       {"smaller nodes", [](Recipe& r) { r.devices_per_node = 1; }, 1, 0},

@@ -196,10 +196,14 @@ TEST_CASE("a framework says which dispatchers and graphs its exports have") {
   problem.kernels = {.float8_recipe = Float8Recipe::tensorwise};
   CHECK(for_target(problem, megatron_target, {}).kernels == problem.kernels);
   problem.precision = Precision::bfloat16;
-  problem.kernels = {.fused_loss = true};
+  problem.kernels = {.fused_loss = FusedLoss::te};
   CHECK(for_target(problem, megatron_bridge_target, {}).kernels == problem.kernels);
   CHECK_THAT(message_of([&] { for_target(problem, torchtitan_target, {}); }),
-             ContainsSubstring("no fused loss of Megatron-LM's; plan without --fused-loss"));
+             ContainsSubstring("torchtitan has no --fused-loss te; plan without it"));
+  CHECK_THAT(message_of([&] { for_target(problem, megatron_target, {}); }),
+             ContainsSubstring("has no --fused-loss te; it has native"));
+  problem.kernels = {.fused_loss = FusedLoss::native};
+  CHECK(for_target(problem, megatron_target, {}).kernels == problem.kernels);
 }
 
 /// A small transformer with what frameworks differ about, and what may be asked of it.

@@ -20,7 +20,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          expert_tensor_parallel: Value | None = None, expert_nodes: int | None = None, expert_load: float | None = None,
          sequence: int | None = None, precision: Value | None = None, kernels: Value | None = None,
          dispatcher: Value | None = None, cuda_graphs: Value | None = None, fp8_recipe: Value | None = None,
-         fused_loss: bool = False, optimizer: Value | None = None, sharding: Value | None = None,
+         fused_loss: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
          gradient_bucket: Value | None = None, schedule: Value | None = None, mem_limit: Value | None = None,
          recompute: Literal["auto", "none", "selective", "full", "layers"] | None = None, fix: Values | None = None,
          straight: bool = False, max_stages: int | None = None, min_layers_per_stage: int | None = None,
@@ -73,8 +73,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     cuda_graphs: Kernels that the host launches together: none, layers or step (none)
     fp8_recipe: Who scales what is rounded to fp8: delayed (by steps before), tensorwise, blockwise or mxfp8; it
         changes what …
-    fused_loss: Megatron-LM's loss in one pass over the logits, in training's precision (Transformer Engine's), not
-        in fp32
+    fused_loss: What goes over the logits at once, of Megatron-LM's kernels: none, native (its own, compiled) or te
+        …
     optimizer: Optimizer: adamw or sgd (adamw)
     sharding: Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of gradients, too; zero3 (or
         fsdp), …
@@ -141,7 +141,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--dispatcher", dispatcher, False, False),
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
-        ("--fused-loss", fused_loss, True, False),
+        ("--fused-loss", fused_loss, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -487,7 +487,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
            mem_limit: Value | None = None, model: Input | None = None, cluster: Input | None = None,
            batch: int | None = None, gbs: int | None = None, microbatch: int | None = None, sequence: int | None = None,
            precision: Value | None = None, kernels: Value | None = None, dispatcher: Value | None = None,
-           cuda_graphs: Value | None = None, fp8_recipe: Value | None = None, fused_loss: bool = False,
+           cuda_graphs: Value | None = None, fp8_recipe: Value | None = None, fused_loss: Value | None = None,
            optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
            schedule: Value | None = None, replicas: Value | None = None, set: Value | None = None,
            seed: int | None = None, threads: int | None = None, progress: Progress = True) -> AdviseResult:
@@ -517,7 +517,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         step
     fp8_recipe: With a plan, if the file leaves it open: who scales what is rounded to fp8: delayed, tensorwise,
         blockwise or …
-    fused_loss: With a plan, if the file leaves it open: Megatron-LM's loss in one pass over the logits
+    fused_loss: With a plan, if the file leaves it open: what goes over the logits at once: none, native or te
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -549,7 +549,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         ("--dispatcher", dispatcher, False, False),
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
-        ("--fused-loss", fused_loss, True, False),
+        ("--fused-loss", fused_loss, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -903,7 +903,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
             cluster: Input | None = None, batch: int | None = None, gbs: int | None = None,
             microbatch: int | None = None, sequence: int | None = None, precision: Value | None = None,
             kernels: Value | None = None, dispatcher: Value | None = None, cuda_graphs: Value | None = None,
-            fp8_recipe: Value | None = None, fused_loss: bool = False, optimizer: Value | None = None,
+            fp8_recipe: Value | None = None, fused_loss: Value | None = None, optimizer: Value | None = None,
             sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
             replicas: Value | None = None, set: Value | None = None, seed: int | None = None,
             threads: int | None = None, output: PathLike | None = None, progress: Progress = True) -> ImportResult:
@@ -926,7 +926,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         step
     fp8_recipe: With a plan, if the file leaves it open: who scales what is rounded to fp8: delayed, tensorwise,
         blockwise or …
-    fused_loss: With a plan, if the file leaves it open: Megatron-LM's loss in one pass over the logits
+    fused_loss: With a plan, if the file leaves it open: what goes over the logits at once: none, native or te
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -953,7 +953,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         ("--dispatcher", dispatcher, False, False),
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
-        ("--fused-loss", fused_loss, True, False),
+        ("--fused-loss", fused_loss, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),

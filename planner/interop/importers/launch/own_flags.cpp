@@ -27,13 +27,15 @@ bool take_precision(const FlagWord& word, ParsedLaunch& parsed) {
   } else if (!has("32")) {
     return false;
   }
+  // What is not in 4 bits.
+  if (has("fp4")) return false;
   if (has("fp8")) {
     flags.fp8 = "hybrid";
     // bf16_with_fp8_current_scaling_mixed, bf16_with_mxfp8_mixed, …
-    flags.fp8_recipe = has("current_scaling")      ? "tensorwise"
-                       : has("subchannel_scaling") ? "blockwise"
-                       : has("mxfp8")              ? "mxfp8"
-                                                   : "";
+    if (has("current_scaling")) flags.fp8_recipe = "tensorwise";
+    if (has("subchannel_scaling")) flags.fp8_recipe = "blockwise";
+    if (has("mxfp8")) flags.fp8_recipe = "mxfp8";
+    if (has("delayed_scaling")) flags.fp8_recipe = "delayed";
   }
   parsed.said.insert("precision");
   return true;

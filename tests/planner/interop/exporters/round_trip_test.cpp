@@ -310,11 +310,16 @@ TEST_CASE("how tokens get to experts and what the host sends at once go to Megat
                                                : "model.cuda_graph_scope='[attn,moe_router,"));
     }
   }
-  plan.kernels = {.fused_loss = true};
-  for (const char* format : {"megatron", "megatron-bridge"}) {
-    const std::string text = written(format, loaded_from(plan, question));
+  for (const FusedLoss loss : {FusedLoss::none, FusedLoss::native, FusedLoss::te}) {
+    plan.kernels = {.fused_loss = loss};
+    const std::string text = written("megatron-bridge", loaded_from(plan, question));
     CHECK(imported("megatron", text, question).kernels == plan.kernels);
+    if (loss == FusedLoss::te) continue;
+    const std::string script = written("megatron", loaded_from(plan, question));
+    CHECK(imported("megatron", script, question).kernels == plan.kernels);
   }
+  CHECK_THAT(refusal("megatron", plan, question),
+             ContainsSubstring("refuses Transformer Engine's fused loss"));
   CHECK_THAT(refusal("torch", plan, question),
              ContainsSubstring("without Megatron-LM's fused loss"));
   plan.kernels = {.dispatcher = deepep, .graphs = CudaGraphs::step};

@@ -175,6 +175,14 @@ TEST_CASE("dispatchers and graphs that plans have are taken, others are listed")
   CHECK(overrides.flags.bucket_parameters == 1000);
   CHECK(overrides.flags.bf16);
   CHECK(overrides.flags.fp8_recipe == "mxfp8");
+  // Of a wrapper, and of Hydra's groups.
+  const MegatronLaunch others = of("tp=2 optimizer=adamw model.tensor_model_parallel_size=4");
+  CHECK(others.flags.tensor == 4);
+  CHECK(others.flags.optimizer.empty());
+  const MegatronLaunch in_4_bits =
+      of("model.tensor_model_parallel_size=4 mixed_precision=bf16_with_nvfp4_mixed");
+  CHECK(in_4_bits.flags.bf16);
+  CHECK(texts(in_4_bits.unknown) == Texts{"--mixed-precision bf16_with_nvfp4_mixed :1"});
   const MegatronLaunch native = of("--cross-entropy-loss-fusion");
   CHECK(native.flags.fused_loss);
   CHECK(native.flags.loss_fusion.empty());
