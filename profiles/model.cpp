@@ -1,5 +1,6 @@
 #include "profiles/model.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cmath>

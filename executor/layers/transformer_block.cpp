@@ -17,6 +17,7 @@
 //
 // and what sublayers keep themselves.
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <utility>

@@ -90,6 +90,14 @@ void require_fused_loss(const LayerKernels& kernels) {
   fail_usage("the fused loss is Megatron-LM's, and layers have PyTorch's kernels; leave one away");
 }
 
+void require_fused_loss(const LayerKernels& kernels, Precision precision) {
+  require_fused_loss(kernels);
+  const bool is_bf16 = precision == Precision::bfloat16 || is_float8(precision);
+  if (kernels.fused_loss != FusedLoss::native || is_bf16) return;
+  fail_usage("Megatron-LM's compiled loss rounds gradients to bf16, and layers compute in ",
+             to_string(precision), "; leave the fused loss native away");
+}
+
 std::int64_t usual_microbatch(const Profile& profile) {
   std::int64_t largest = 1;
   for (const ProfileEntry& entry : profile.entries) {

@@ -36,6 +36,9 @@ void require_float8_recipe(const LayerKernels& kernels, Precision precision,
 void forget_usual_float8_recipe(LayerKernels& kernels, const std::vector<DeviceKind>& kinds);
 /// Throws Error (usage) where a loss is to be fused that is not Megatron-LM's.
 void require_fused_loss(const LayerKernels& kernels);
+/// The same of a loss that is asked for, which must not lose precision: Megatron-LM's compiled one
+/// rounds its gradients to bf16, whatever is trained (fused_cross_entropy.py).
+void require_fused_loss(const LayerKernels& kernels, Precision precision);
 /// The largest measured one, or 1.
 std::int64_t usual_microbatch(const Profile& profile);
 

@@ -1,5 +1,6 @@
 #include "planner/search/column_work.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 

@@ -1,6 +1,7 @@
 // Experts of one device: kernels for each of them, and what the host does of it behind their
 // counts.
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <vector>

@@ -365,7 +365,7 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   if (!options.fused_loss.empty()) {
     problem.kernels.fused_loss = read_named("--fused-loss", options.fused_loss, read_fused_loss);
     require_estimated_kernels(loaded.profile);
-    require_fused_loss(problem.kernels);
+    require_fused_loss(problem.kernels, problem.precision);
   }
   problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
   problem.global_batch = batch_for(options, loaded.profile);

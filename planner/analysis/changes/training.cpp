@@ -52,6 +52,7 @@ void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   set_float8_recipe(wishes, plan);
   set_named(wishes, "fused-loss", read_fused_loss, plan.kernels.fused_loss);
   require_fused_loss(plan.kernels);
+  if (wishes.find("fused-loss") != nullptr) require_fused_loss(plan.kernels, plan.precision);
   set_named(wishes, "sharding", sharding_of_word, plan.optimizer.sharding);
   set_named(wishes, "sp", read_switch, plan.parallelism.sequence);
   plan.parallelism.expert = wishes.number("ep", plan.parallelism.expert);

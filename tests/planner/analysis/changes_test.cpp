@@ -95,6 +95,10 @@ TEST_CASE("a plan with one value set is the plan that has this value") {
     CHECK(after(plan, {"fused-loss=none"}) == plan.plan);
     CHECK_THROWS_WITH(changed(plan, read({"fused-loss=te", "kernels=torch"})),
                       Catch::Contains("PyTorch's kernels; leave one away"));
+    CHECK_THROWS_WITH(changed(plan, read({"fused-loss=native", "precision=fp32"})),
+                      Catch::Contains("rounds gradients to bf16, and layers compute in fp32"));
+    CHECK(after(plan, {"fused-loss=native", "precision=bf16"}).kernels.fused_loss ==
+          FusedLoss::native);
   }
   SECTION("who scales what is rounded to fp8, where it is") {
     CHECK_THROWS_WITH(changed(plan, read({"fp8-recipe=delayed"})),
