@@ -1,6 +1,7 @@
 #include "profiles/framework.hpp"
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,21 @@
 #include "profiles/text.hpp"
 
 namespace stagecraft {
+
+namespace {
+
+/// The value of this name. Throws Error (input) with the names of all.
+template <class Value, std::size_t Count>
+Value read_among(const std::array<Value, Count>& values, std::string_view name) {
+  std::string known;
+  for (std::size_t i = 0; i < Count; ++i) {
+    if (to_string(values[i]) == name) return values[i];
+    known += concat(i == 0 ? "" : i + 1 == Count ? " or " : ", ", to_string(values[i]));
+  }
+  fail("expected ", known, ", found \"", name, "\"");
+}
+
+}  // namespace
 
 std::string_view to_string(Framework framework) {
   return framework == Framework::torch ? "torch" : "megatron";
@@ -45,12 +61,9 @@ std::string_view to_string(Dispatcher dispatcher) {
 
 Dispatcher read_dispatcher(std::string_view name) {
   using enum Dispatcher;
-  for (const Dispatcher each : {alltoall, deepep, hybridep}) {
-    if (to_string(each) == name) return each;
-  }
   if (name == "all-to-all") return alltoall;
   if (name == "flex") return deepep;
-  fail("expected alltoall, deepep or hybridep, found \"", name, "\"");
+  return read_among(std::array{alltoall, deepep, hybridep}, name);
 }
 
 bool sends_once(Dispatcher dispatcher) {
@@ -68,10 +81,7 @@ std::string_view to_string(FusedLoss loss) {
 
 FusedLoss read_fused_loss(std::string_view name) {
   using enum FusedLoss;
-  for (const FusedLoss each : {none, native, te}) {
-    if (to_string(each) == name) return each;
-  }
-  fail("expected none, native or te, found \"", name, "\"");
+  return read_among(std::array{none, native, te}, name);
 }
 
 std::string_view to_string(Float8Recipe recipe) {
@@ -86,10 +96,7 @@ std::string_view to_string(Float8Recipe recipe) {
 
 Float8Recipe read_float8_recipe(std::string_view name) {
   using enum Float8Recipe;
-  for (const Float8Recipe each : {delayed, tensorwise, blockwise, mxfp8}) {
-    if (to_string(each) == name) return each;
-  }
-  fail("expected delayed, tensorwise, blockwise or mxfp8, found \"", name, "\"");
+  return read_among(std::array{delayed, tensorwise, blockwise, mxfp8}, name);
 }
 
 std::string_view to_string(CudaGraphs graphs) {
@@ -103,10 +110,7 @@ std::string_view to_string(CudaGraphs graphs) {
 
 CudaGraphs read_cuda_graphs(std::string_view name) {
   using enum CudaGraphs;
-  for (const CudaGraphs each : {none, layers, step}) {
-    if (to_string(each) == name) return each;
-  }
-  fail("expected none, layers or step, found \"", name, "\"");
+  return read_among(std::array{none, layers, step}, name);
 }
 
 }  // namespace stagecraft
