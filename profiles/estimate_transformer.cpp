@@ -110,7 +110,8 @@ void add_block_memory(LayerWork& work, const Transformer& transformer, const Sha
 void add_head_memory(LayerWork& work, const Transformer& transformer, const Share& share,
                      const Tokens& counts, const CostSetting& setting, Bytes element) {
   const std::int64_t tokens = counts.all;
-  const bool fused = setting.kernels.fused_loss == FusedLoss::te;
+  const FusedLoss loss = setting.kernels.fused_loss;
+  const bool fused = loss == FusedLoss::te;
   // The norm's output and the logits' softmax; BERT has a product, GELU and norm before these.
   const std::int64_t kept = (transformer.token_types ? 3 : 1) * share.hidden;
   work.input = counts.spread * share.hidden * element;
@@ -118,8 +119,9 @@ void add_head_memory(LayerWork& work, const Transformer& transformer, const Shar
   work.saved = counts.spread * (kept * element + norm_statistics(transformer) * statistic) +
                tokens * share.vocabulary * (fused ? element : statistic) + work.output;
   work.saved_for_weight = (counts.spread * share.hidden + tokens * share.vocabulary) * element;
-  // Fused, the gradient takes the logits' place.
-  work.workspace = fused ? 0 : tokens * share.vocabulary * element;
+  // Fused, the gradient takes the logits' place; compiled, exponentials are beside them.
+  const Bytes copy = loss == FusedLoss::native ? statistic : 0;
+  work.workspace = fused ? 0 : tokens * share.vocabulary * (element + copy);
 }
 
 void add_embedding_memory(LayerWork& work, const Share& share, const Tokens& counts,

@@ -34,7 +34,7 @@ Dispatcher read_dispatcher(std::string_view name);
 /// Whether a device receives a token once, whichever of its experts are there.
 bool sends_once(Dispatcher dispatcher);
 
-/// Who scales what is rounded to 8 bits (Transformer Engine's recipes, by Megatron-LM's names).
+/// How numbers of 8 bits get their scale (Transformer Engine's recipes, by Megatron-LM's names).
 enum class Float8Recipe {
   delayed,     ///< a tensor by what was largest in it in steps before (Micikevicius et al. 2022)
   tensorwise,  ///< a tensor by what is largest in it now, which is looked for first
@@ -57,7 +57,7 @@ std::string_view to_string(CudaGraphs graphs);
 /// Throws Error (input).
 CudaGraphs read_cuda_graphs(std::string_view name);
 
-/// What goes over the logits at once (Megatron-LM's --cross-entropy-fusion-impl).
+/// The kernel of the loss (Megatron-LM's --cross-entropy-fusion-impl).
 enum class FusedLoss {
   none,    ///< PyTorch's operations one by one, in fp32
   native,  ///< the same compiled, as far as messages between them allow (fused_cross_entropy.py)

@@ -134,6 +134,11 @@ std::string against_float8_recipe(const LayerKernels& kernels, Precision precisi
                 device.name);
 }
 
+std::string against_fused_loss(const LayerKernels& kernels) {
+  if (kernels.fused_loss == FusedLoss::none || kernels.framework == Framework::megatron) return "";
+  return "the fused loss is Megatron-LM's, and layers have PyTorch's kernels";
+}
+
 KernelConstants usual_constants(std::string_view device) {
   KernelConstants constants;
   constants.product_depth = 65;

@@ -58,6 +58,9 @@ Float8Recipe usual_float8_recipe(std::string_view device);
 std::string against_float8_recipe(const LayerKernels& kernels, Precision precision,
                                   const DeviceKind& device);
 
+/// Why layers with these kernels do not have the fused loss they say; else empty.
+std::string against_fused_loss(const LayerKernels& kernels);
+
 /// `DeviceKind::efficiency` that the usual constants rest on: the built-in kind's own, A100's for
 /// kinds nobody knows. Of their peak, products reach no more than `best_product_rate` on any.
 double usual_efficiency(std::string_view device);

@@ -122,4 +122,15 @@ bool is_again(const Kept& kept, const LayerOperations& layer, const LayerModules
   return is_again(name, kept.routed, layer, modules, of_ff);
 }
 
+Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute, const LayerModules& modules) {
+  if (recompute == Recomputed::full || recompute == Recomputed::with_next) return layer.input;
+  Bytes sum = 0;
+  for (const Kept& tensor : layer.kept) {
+    if (recompute == Recomputed::selective && tensor.core_attention) continue;
+    if (is_again(tensor, layer, modules)) continue;
+    sum += tensor.bytes;
+  }
+  return sum;
+}
+
 }  // namespace stagecraft

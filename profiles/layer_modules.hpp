@@ -49,5 +49,7 @@ std::string to_string(const LayerModules& modules);
 bool is_again(const Operation& operation, const LayerOperations& layer,
               const LayerModules& modules);
 bool is_again(const Kept& kept, const LayerOperations& layer, const LayerModules& modules);
+/// The bytes that `kept_bytes` of operations.hpp says, less those of these modules.
+Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute, const LayerModules& modules);
 
 }  // namespace stagecraft

@@ -159,8 +159,9 @@ void add_logits_and_loss(LayerBuilder& layer, double rows, std::int64_t outputs)
     layer.traffic("loss", logits * (share.element + (native ? 5 : 9) * 4),
                   logits * ((native ? 1 : 5) * 4 + share.element));
     layer.keep("logits in fp32", logits * 4);
-    // The softmax becomes its gradient in place; rounded, that is a tensor of its own.
-    layer.working(logits * share.element);
+    // The softmax becomes its gradient in place; rounded, that is a tensor of its own. Compiled,
+    // the exponentials are not written over the logits but beside them (fused_cross_entropy.py).
+    layer.working(logits * (share.element + (native ? 4 : 0)));
   }
   if (share.setting.tensor_parallel == 1) return;
   const auto sum = [&](std::string_view name, double numbers) {
@@ -189,17 +190,6 @@ LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,
 
 Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute) {
   return kept_bytes(layer, recompute, {});
-}
-
-Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute, const LayerModules& modules) {
-  if (recompute == Recomputed::full || recompute == Recomputed::with_next) return layer.input;
-  Bytes sum = 0;
-  for (const Kept& tensor : layer.kept) {
-    if (recompute == Recomputed::selective && tensor.core_attention) continue;
-    if (is_again(tensor, layer, modules)) continue;
-    sum += tensor.bytes;
-  }
-  return sum;
 }
 
 std::string_view to_string(OperationKind kind) {

@@ -107,11 +107,8 @@ LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,
 LayerOperations layer_operations(const Transformer& transformer, const Layer& layer,
                                  const WorkSetting& setting);
 
-class LayerModules;
-/// What stays in memory for one microbatch after forward, under this recomputation, and of these
-/// modules besides (layer_modules.hpp).
+/// What stays in memory for one microbatch after forward, under this recomputation.
 Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute);
-Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute, const LayerModules& modules);
 
 /// "all_to_all" for errors and tables.
 std::string_view to_string(OperationKind kind);

@@ -61,7 +61,9 @@ void add_expert_product(LayerBuilder& layer, const Step& step) {
   layer.grouped_linear(step.name, met, rows, part.outputs, part.inputs);
   if (!share.setting.grouped_experts) layer.repeated_since(first, local);
   // Where a step divides its outputs, the product adds the bias itself.
-  if (step.bias && step.split == Split::inputs) add_expert_biases(layer, met, rows * part.outputs);
+  const bool is_apart = step.bias && step.split == Split::inputs;
+  if (is_apart && share.setting.framework == Framework::megatron)
+    add_expert_biases(layer, met, rows * part.outputs);
   layer.weights(local * part.outputs * (part.inputs + (step.bias ? 1 : 0)), true);
 }
 

@@ -254,7 +254,6 @@ Recipe recipe_of(const MegatronArguments& arguments) {
           !(is_zero(arguments, "hidden-dropout") && is_zero(arguments, "attention-dropout"))};
   recipe.float8_gathers = is_float8(recipe.work.precision) && arguments.flag("fp8-param-gather");
   recipe.optimizer_instances = arguments.small("num-distributed-optimizer-instances");
-  recipe.loss_copies = recipe.work.fused_loss == FusedLoss::native;
   recipe.work.grouped_experts = arguments.flag("moe-grouped-gemm");
   recipe.work.dispatcher = dispatcher_in_megatron(arguments.word("moe-token-dispatcher-type"),
                                                   arguments.word("moe-flex-dispatcher-backend"));

@@ -68,9 +68,6 @@ struct Recipe {
   bool weight_stubs = false;
   int optimizer_bytes = 12;  ///< per parameter: master weights and two moments
   Bytes workspace = 0;       ///< what libraries of products keep (see `product_workspace`)
-  /// The loss writes its exponentials beside the logits in fp32 (Megatron-LM's own fused loss,
-  /// megatron/core/fusions/fused_cross_entropy.py) rather than over them.
-  bool loss_copies = false;
   bool operator==(const Recipe&) const = default;
 };
 

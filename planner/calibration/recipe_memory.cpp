@@ -107,13 +107,6 @@ class Memory {
     add_weight_shapes(sums, layer);
   }
 
-  double loss_copy() const {
-    if (!recipe_.loss_copies) return 0;
-    const auto is_logits = [](const Kept& tensor) { return tensor.name == "logits in fp32"; };
-    const auto found = std::ranges::find_if(head_.kept, is_logits);
-    return found == head_.kept.end() ? 0 : static_cast<double>(found->bytes);
-  }
-
   static void add_weight_shapes(StageSums& sums, const LayerOperations& layer) {
     for (const Operation& operation : layer.operations) {
       const bool weight =
@@ -188,7 +181,7 @@ class Memory {
       sums.weights += static_cast<double>(head_.weights) - tied;
       sums.largest_layer = std::max(sums.largest_layer, static_cast<double>(head_.weights));
       logits = static_cast<double>(kept_bytes(head_, Recomputed::none));
-      sums.working = std::max(sums.working, static_cast<double>(head_.working) + loss_copy());
+      sums.working = std::max(sums.working, static_cast<double>(head_.working));
       add_weight_shapes(sums, head_);
       const auto modules = static_cast<double>(recipe_.transformer.prediction_modules);
       add(sums, prediction_, modules);

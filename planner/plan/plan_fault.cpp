@@ -461,12 +461,19 @@ Fault check_recompute(const Subject& subject) {
 }
 
 Fault check_float8_recipe(const Subject& subject) {
+  if (!subject.plan.kernels.float8_recipe) return {};
   for (const int device : used_devices(subject.plan)) {
     const std::string why = against_float8_recipe(subject.plan.kernels, subject.plan.precision,
                                                   kind_of(subject.cluster, device));
     if (!why.empty()) return PlanFault{{"fp8_recipe"}, why, {"leave it away"}};
   }
   return {};
+}
+
+Fault check_fused_loss(const Subject& subject) {
+  const std::string why = against_fused_loss(subject.plan.kernels);
+  if (why.empty()) return {};
+  return PlanFault{{"fused_loss"}, why, {"leave one away"}};
 }
 
 Fault check_parallelism(const Subject& subject) {
@@ -478,7 +485,7 @@ constexpr std::array structural_checks{
     check_linear_has_one, check_stages_hold_layers, check_layers_follow, check_last_layer,
     check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
     check_parallelism,    check_peers_are_near,     check_replicas_work, check_recompute,
-    check_size,           check_float8_recipe,
+    check_size,           check_float8_recipe,      check_fused_loss,
 };
 
 }  // namespace

@@ -10,9 +10,9 @@
 //     "kernels": "megatron",               of layers whose costs are estimated; or "torch"
 //     "dispatcher": "alltoall",            of tokens to experts; or "deepep", "hybridep"
 //     "cuda_graphs": "none",               or "layers", "step": what the host sends at once
-//     "fused_loss": "none",                or "native", "te": what goes over logits at once
-//     "fp8_recipe": "delayed",             or "tensorwise", "blockwise", "mxfp8": who scales what
-//                                          is rounded; without it what is usual on the device
+//     "fused_loss": "none",                or "native", "te": Megatron-LM's loss kernel
+//     "fp8_recipe": "delayed",             or "tensorwise", "blockwise", "mxfp8": how fp8 numbers
+//                                          get their scale; without it what the device usually has
 //     "batch": {"global": 64, "microbatch": 2, "microbatches": 32, "sequence": 1024},
 //     "schedule": {"name": "1f1b", "virtual_stages": 1},           also "group": 4, "warm_up": [4, 3],
 //     "weights": "flush",                                          "pipes": 4, "sequence_chunks": 2

@@ -86,8 +86,8 @@ void forget_usual_float8_recipe(LayerKernels& kernels, const std::vector<DeviceK
 }
 
 void require_fused_loss(const LayerKernels& kernels) {
-  if (kernels.fused_loss == FusedLoss::none || kernels.framework == Framework::megatron) return;
-  fail_usage("the fused loss is Megatron-LM's, and layers have PyTorch's kernels; leave one away");
+  const std::string why = against_fused_loss(kernels);
+  if (!why.empty()) fail_usage(why, "; leave one away");
 }
 
 void require_fused_loss(const LayerKernels& kernels, Precision precision) {

@@ -109,13 +109,12 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--cuda-graphs", flags.cuda_graphs,
                  concat(unless, "kernels that the host launches together: none, layers or step"))
       ->type_name("WHICH");
-  app.add_option("--fp8-recipe", flags.fp8_recipe,
-                 concat(unless,
-                        "who scales what is rounded to fp8: delayed, tensorwise, blockwise or "
-                        "mxfp8"))
+  app.add_option(
+         "--fp8-recipe", flags.fp8_recipe,
+         concat(unless, "how fp8 numbers get their scale: delayed, tensorwise, blockwise or mxfp8"))
       ->type_name("NAME");
   app.add_option("--fused-loss", flags.fused_loss,
-                 concat(unless, "what goes over the logits at once: none, native or te"))
+                 concat(unless, "loss kernel of Megatron-LM: none, native or te"))
       ->type_name("NAME");
   app.add_option("--optimizer", flags.optimizer, concat(unless, "optimizer adamw or sgd"))
       ->type_name("NAME");

@@ -490,14 +490,14 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "Kernels that the host launches together: none, layers or step (none)")
       ->type_name("WHICH");
   app.add_option("--fp8-recipe", options.fp8_recipe,
-                 "Who scales what is rounded to fp8: delayed (by steps before), tensorwise, "
-                 "blockwise or mxfp8; it changes what experts cost (mxfp8 on Blackwell, else "
-                 "delayed)")
+                 "How fp8 numbers get their scale: delayed (from earlier steps), tensorwise (from "
+                 "the tensor itself), blockwise (for each 128 numbers) or mxfp8 (for each 32); "
+                 "only the costs of experts depend on it (mxfp8 on Blackwell, else delayed)")
       ->type_name("NAME");
   app.add_option("--fused-loss", options.fused_loss,
-                 "What goes over the logits at once, of Megatron-LM's kernels: none, native (its "
-                 "own, compiled) or te (Transformer Engine's, in training's precision; Megatron-LM "
-                 "0.19 refuses it, Megatron Bridge does not) (none)")
+                 "Loss kernel of Megatron-LM: none (one operation after the other), native (those "
+                 "operations compiled) or te (Transformer Engine's; Megatron Bridge has it, "
+                 "Megatron-LM 0.19 refuses it) (none)")
       ->type_name("NAME");
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");

@@ -23,10 +23,6 @@ std::int64_t holders_of(const Plan& plan) {
   return std::int64_t{replicas_of_stages(plan).front()} * plan.parallelism.context;
 }
 
-}  // namespace
-
-namespace {
-
 /// Without fp8 there is none.
 void set_float8_recipe(const Wishes& wishes, Plan& plan) {
   std::optional<Float8Recipe>& recipe = plan.kernels.float8_recipe;

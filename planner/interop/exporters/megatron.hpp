@@ -34,7 +34,4 @@ class MegatronSettings {
 MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Model& model,
                                    const Cluster& cluster);
 
-/// The plan's fp8 recipe, or what all its devices have where it says none; they may differ.
-Float8Recipe float8_recipe_in_use(Reasons& reasons, const Plan& plan, const Cluster& cluster);
-
 }  // namespace stagecraft

@@ -7,6 +7,7 @@
 
 #include "planner/interop/exporters.hpp"
 #include "planner/interop/exporters/megatron.hpp"
+#include "planner/interop/exporters/megatron_kernels.hpp"
 
 namespace stagecraft {
 

@@ -323,6 +323,29 @@ bool is_usual(Float8Recipe recipe, const Cluster& cluster) {
   });
 }
 
+/// How layers run, beside what the command line says of it.
+void set_kernels(const MegatronFlags& flags, PlanQuestion& question) {
+  PlanOptions& options = question.options;
+  options.dispatcher = said_once(dispatcher_of(flags, question.profile.model),
+                                 "--moe-token-dispatcher-type", options.dispatcher, "--dispatcher");
+  options.graphs =
+      said_once(graphs_of(flags), "--cuda-graph-impl", options.graphs, "--cuda-graphs");
+  if (flags.fused_loss) {
+    const std::optional loss = flags.loss_fusion == "te" ? FusedLoss::te : FusedLoss::native;
+    options.fused_loss =
+        said_once(loss, "--cross-entropy-loss-fusion", options.fused_loss, "--fused-loss");
+  }
+  const bool is_fp8 = options.precision && is_float8(*options.precision);
+  options.float8_recipe = said_once(float8_recipe_of(flags, is_fp8), "--fp8-recipe",
+                                    options.float8_recipe, "--fp8-recipe");
+  // Without a word Megatron-LM has it; PyTorch's kernels have none.
+  const bool is_megatron = options.kernels.value_or(Framework::megatron) == Framework::megatron;
+  if (is_megatron && !flags.fp8.empty() && !options.float8_recipe)
+    options.float8_recipe = Float8Recipe::delayed;
+  if (options.float8_recipe && is_usual(*options.float8_recipe, question.cluster))
+    options.float8_recipe.reset();
+}
+
 PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
   PlanOptions& options = question.options;
   const std::optional<Sharding> sharding = sharding_of(flags);
@@ -333,25 +356,7 @@ PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
   options.sharding =
       said_once(sharding, "--use-distributed-optimizer", options.sharding, "--sharding");
   options.sequence = said_once(flags.sequence, "--seq-length", options.sequence, "--sequence");
-  if (estimates_kernels(question.profile)) {
-    options.dispatcher =
-        said_once(dispatcher_of(flags, question.profile.model), "--moe-token-dispatcher-type",
-                  options.dispatcher, "--dispatcher");
-    options.graphs =
-        said_once(graphs_of(flags), "--cuda-graph-impl", options.graphs, "--cuda-graphs");
-    if (flags.fused_loss) {
-      const std::optional loss = flags.loss_fusion == "te" ? FusedLoss::te : FusedLoss::native;
-      options.fused_loss =
-          said_once(loss, "--cross-entropy-loss-fusion", options.fused_loss, "--fused-loss");
-    }
-    const bool is_fp8 = options.precision && is_float8(*options.precision);
-    options.float8_recipe = said_once(float8_recipe_of(flags, is_fp8), "--fp8-recipe",
-                                      options.float8_recipe, "--fp8-recipe");
-    // Without a word Megatron-LM has it.
-    if (!flags.fp8.empty() && !options.float8_recipe) options.float8_recipe = Float8Recipe::delayed;
-    if (options.float8_recipe && is_usual(*options.float8_recipe, question.cluster))
-      options.float8_recipe.reset();
-  }
+  if (estimates_kernels(question.profile)) set_kernels(flags, question);
   // Without a flag Megatron-LM computes in fp32.
   if (!options.precision) options.precision = Precision::float32;
   if (!options.schedule.empty())

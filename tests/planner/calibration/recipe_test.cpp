@@ -198,12 +198,12 @@ TEST_CASE("libraries of products keep 8 MiB a thread before Hopper, 32 MiB since
   CHECK(memory(recipe) == before + 96 * mebi);
 }
 
-TEST_CASE("a loss that copies keeps its logits once more while it computes") {
+TEST_CASE("a compiled loss has its exponentials beside the logits while it computes") {
   Recipe recipe = llama();
   recipe.pipeline = 1;
   recipe.blocks = 1;
   const Bytes before = memory(recipe);
-  recipe.loss_copies = true;
+  recipe.work.fused_loss = FusedLoss::native;
   const WorkSetting& work = recipe.work;
   CHECK(memory(recipe) - before ==
         4 * work.microbatch * work.sequence * recipe.transformer.vocabulary / work.tensor_parallel);

@@ -71,10 +71,10 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     kernels: Kernels of layers whose costs are estimated: megatron or torch (those of --for NAME, else megatron)
     dispatcher: What brings tokens to experts: alltoall, deepep or hybridep (alltoall)
     cuda_graphs: Kernels that the host launches together: none, layers or step (none)
-    fp8_recipe: Who scales what is rounded to fp8: delayed (by steps before), tensorwise, blockwise or mxfp8; it
-        changes what …
-    fused_loss: What goes over the logits at once, of Megatron-LM's kernels: none, native (its own, compiled) or te
-        …
+    fp8_recipe: How fp8 numbers get their scale: delayed (from earlier steps), tensorwise (from the tensor itself),
+        blockwise …
+    fused_loss: Loss kernel of Megatron-LM: none (one operation after the other), native (those operations compiled)
+        or te …
     optimizer: Optimizer: adamw or sgd (adamw)
     sharding: Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of gradients, too; zero3 (or
         fsdp), …
@@ -515,9 +515,9 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         hybridep
     cuda_graphs: With a plan, if the file leaves it open: kernels that the host launches together: none, layers or
         step
-    fp8_recipe: With a plan, if the file leaves it open: who scales what is rounded to fp8: delayed, tensorwise,
+    fp8_recipe: With a plan, if the file leaves it open: how fp8 numbers get their scale: delayed, tensorwise,
         blockwise or …
-    fused_loss: With a plan, if the file leaves it open: what goes over the logits at once: none, native or te
+    fused_loss: With a plan, if the file leaves it open: loss kernel of Megatron-LM: none, native or te
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -924,9 +924,9 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         hybridep
     cuda_graphs: With a plan, if the file leaves it open: kernels that the host launches together: none, layers or
         step
-    fp8_recipe: With a plan, if the file leaves it open: who scales what is rounded to fp8: delayed, tensorwise,
+    fp8_recipe: With a plan, if the file leaves it open: how fp8 numbers get their scale: delayed, tensorwise,
         blockwise or …
-    fused_loss: With a plan, if the file leaves it open: what goes over the logits at once: none, native or te
+    fused_loss: With a plan, if the file leaves it open: loss kernel of Megatron-LM: none, native or te
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last

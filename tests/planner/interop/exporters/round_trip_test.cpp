@@ -285,6 +285,31 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("flags in fp8 that name no recipe have none where layers have PyTorch's kernels") {
+  PlanQuestion question = question_of(4, "8xgb200");
+  question.profile.model = builtin_model("llama3-8b");
+  const std::string flags =
+      "--bf16 --fp8-format hybrid --micro-batch-size 1 --global-batch-size 8 --seq-length 4096";
+  CHECK(imported("megatron", flags, question).kernels.float8_recipe == Float8Recipe::delayed);
+  question.options.kernels = Framework::torch;
+  const Plan plan = imported("megatron", flags, question);
+  CHECK(plan.precision == Precision::float8);
+  CHECK(!plan.kernels.float8_recipe);
+}
+
+TEST_CASE("a plan with PyTorch's kernels has none of Megatron-LM's losses") {
+  PlanQuestion question = question_of(4, "8xh100");
+  question.profile.model = builtin_model("llama3-8b");
+  Plan plan = imported("megatron",
+                       "--bf16 --micro-batch-size 1 --global-batch-size 8 --seq-length 4096 "
+                       "--cross-entropy-loss-fusion",
+                       question);
+  validate(plan, question.profile.model, question.cluster);
+  plan.kernels.framework = Framework::torch;
+  CHECK_THROWS_WITH(validate(plan, question.profile.model, question.cluster),
+                    "plan: the fused loss is Megatron-LM's, and layers have PyTorch's kernels");
+}
+
 TEST_CASE("how tokens get to experts and what the host sends at once go to Megatron-LM and back") {
   PlanQuestion question = question_of(4, "8xh100");
   question.profile.model = builtin_model("mixtral-8x7b");
