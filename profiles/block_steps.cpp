@@ -205,6 +205,8 @@ Steps mixture(const MixtureShape& shape) {
   Step exchange{.kind = StepKind::dispatch, .name = "dispatch", .inputs = width};
   exchange.copies = shape.experts;
   exchange.active = shape.active;
+  exchange.groups = shape.groups.count;
+  exchange.active_groups = shape.groups.active;
   steps.push_back(exchange);
   // The library keeps weights up for idle experts, too, which none of them reads.
   if (shape.idle_experts > 0)

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "profiles/model.hpp"
 #include "profiles/steps.hpp"
 
 namespace stagecraft {
@@ -91,6 +92,7 @@ struct MixtureShape {
   std::int64_t experts = 0;
   std::int64_t active = 0;
   std::int64_t inner = 0;  ///< of one expert
+  ExpertGroups groups;
   bool gated = true;
   bool expert_bias = false;
   bool router_bias = false;

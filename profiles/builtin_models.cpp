@@ -118,6 +118,7 @@ Transformer deepseek(std::int64_t hidden, std::int64_t heads, std::int64_t query
 
 Transformer deepseek_v3() {
   Transformer transformer = deepseek(7168, 128, 1536, 18432, 129280, {256, 8, 2048, 2048, 3, true});
+  transformer.experts->groups = {.count = 8, .active = 4};
   transformer.prediction_modules = 1;
   return transformer;
 }
@@ -189,7 +190,9 @@ std::vector<BuiltinTransformer> transformers() {
       {"mixtral-8x7b", mixtral({4096, 32, 8, 14336, 32000, 32768, 1e6}), 32, 4096},
       {"mixtral-8x22b", mixtral({6144, 48, 8, 16384, 32768, 65536, 1e6}), 56, 4096},
       {"deepseek-v2-lite", deepseek(2048, 16, 0, 10944, 102400, {64, 6, 1408, 2816, 1}), 27, 4096},
-      {"deepseek-v2", deepseek(5120, 128, 1536, 12288, 102400, {160, 6, 1536, 3072, 1}), 60, 4096},
+      {"deepseek-v2",
+       deepseek(5120, 128, 1536, 12288, 102400, {160, 6, 1536, 3072, 1, false, true, {8, 3}}), 60,
+       4096},
       {"deepseek-v3", deepseek_v3(), 61, 4096},
       {"vit-b16", vision(768, 12, 16), 12, 197},
       {"vit-l16", vision(1024, 16, 16), 24, 197},

@@ -42,11 +42,12 @@ void add_routed(LayerBuilder& layer, const Experts& experts) {
   const double local = static_cast<double>(experts.count) / share.setting.expert_parallel;
   const double inner = static_cast<double>(experts.feed_forward) / share.expert_tensor;
   const auto active = static_cast<double>(experts.active);
-  add_dispatch(layer, active, share.hidden);
+  const RowCopies copies{.count = active, .groups = experts.groups};
+  add_dispatch(layer, copies, share.hidden);
   const double rows = routed_rows(share, active).computed;
   const double met = experts_met(share, static_cast<double>(experts.count), active, rows);
   add_projections(layer, local, met, rows, inner);
-  add_combine(layer, active, share.hidden);
+  add_combine(layer, copies, share.hidden);
   layer.weights(local * (projections_up(share.transformer) + 1) * inner * share.hidden, true);
 }
 
@@ -87,8 +88,9 @@ std::int64_t experts_of(const DeviceShare& share) {
   return share.transformer.experts ? share.transformer.experts->count : 0;
 }
 
-double copies_sent(const WorkSetting& setting, double active) {
-  return sends_once(setting.dispatcher) ? active : 1;
+/// What NCCL exchanges are rows, none of which it knows to be another's copy.
+RowCopies copies_sent(const WorkSetting& setting, const RowCopies& copies) {
+  return sends_once(setting.dispatcher) ? copies : RowCopies{};
 }
 
 /// Whether what came from each peer by expert is put together by expert, and apart again
@@ -102,11 +104,11 @@ bool sorts_by_experts(const DeviceShare& share) {
 
 }  // namespace
 
-void add_dispatch(LayerBuilder& layer, double active, double width) {
+void add_dispatch(LayerBuilder& layer, const RowCopies& copies, double width) {
   const DeviceShare& share = layer.share();
   const WorkSetting& setting = share.setting;
-  const double sent = sent_bytes(share, active, width);
-  const double moved = routed_rows(share, active).computed * width * share.element;
+  const double sent = sent_bytes(share, copies.count, width);
+  const double moved = routed_rows(share, copies.count).computed * width * share.element;
   layer.routed(true);
   const std::size_t first = layer.operations();
   layer.traffic("permute", 2 * moved, 2 * moved);
@@ -123,7 +125,7 @@ void add_dispatch(LayerBuilder& layer, double active, double width) {
   }
   if (setting.expert_parallel > 1) {
     layer.message("dispatch", OperationKind::all_to_all, OperationKind::all_to_all,
-                  PeerGroup::expert, sent, sent, copies_sent(setting, active));
+                  PeerGroup::expert, sent, sent, copies_sent(setting, copies));
   }
   if (sorts_by_experts(share)) add_sort(layer, "sort by experts", 2 * moved);
   if (share.expert_tensor > 1) {
@@ -133,11 +135,11 @@ void add_dispatch(LayerBuilder& layer, double active, double width) {
   layer.keep("expert input", moved);
 }
 
-void add_combine(LayerBuilder& layer, double active, double width) {
+void add_combine(LayerBuilder& layer, const RowCopies& copies, double width) {
   const DeviceShare& share = layer.share();
   const WorkSetting& setting = share.setting;
-  const double sent = sent_bytes(share, active, width);
-  const double moved = routed_rows(share, active).computed * width * share.element;
+  const double sent = sent_bytes(share, copies.count, width);
+  const double moved = routed_rows(share, copies.count).computed * width * share.element;
   if (share.expert_tensor > 1) {
     layer.message("sum of expert outputs", OperationKind::reduce_scatter, OperationKind::all_gather,
                   PeerGroup::expert_tensor, moved);
@@ -145,7 +147,7 @@ void add_combine(LayerBuilder& layer, double active, double width) {
   if (sorts_by_experts(share)) add_sort(layer, "sort by peers", 2 * moved);
   if (setting.expert_parallel > 1) {
     layer.message("combine", OperationKind::all_to_all, OperationKind::all_to_all,
-                  PeerGroup::expert, sent, sent, copies_sent(setting, active));
+                  PeerGroup::expert, sent, sent, copies_sent(setting, copies));
   }
   const std::size_t first = layer.operations();
   layer.traffic("unpermute", 2 * moved, 3 * moved);

@@ -282,15 +282,17 @@ namespace {
 
 /// Of equal copies that go to any of so many places, the part of them that are the first to come to
 /// theirs: copies / places come to a place on average, and 1 - (1 - 1 / places)^copies first ones.
-double first_copies(double places, double copies) {
-  return (1 - std::pow(1 - 1 / places, copies)) / (copies / places);
+/// Places out of reach get none.
+double first_copies(double places, const RowCopies& copies) {
+  const double reached = places_in_reach(copies, places);
+  return (1 - std::pow(1 - 1 / reached, copies.count)) / (copies.count / reached);
 }
 
 }  // namespace
 
-Exchange with_first_copies(const Exchange& exchange, double copies) {
+Exchange with_first_copies(const Exchange& exchange, const RowCopies& copies) {
   const int members = exchange.group.members;
-  if (copies <= 1 || members <= 1) return exchange;
+  if (copies.count <= 1 || members <= 1) return exchange;
   const double to_members = first_copies(members, copies);
   Exchange first{.group = exchange.group, .bytes = exchange.bytes * to_members};
   for (int i = 0; i < first.group.depth; ++i) {

@@ -100,7 +100,7 @@ struct Exchange {
 /// Of equal copies that go to any member, so many each, only the first to come to a member is sent,
 /// and to a node, or part of another level: fewer bytes, which those levels pass faster still. With
 /// one copy, nothing changes.
-Exchange with_first_copies(const Exchange& exchange, double copies);
+Exchange with_first_copies(const Exchange& exchange, const RowCopies& copies);
 /// Latency of a hop over NVLink or InfiniBand in the links of built-in kinds: there it takes
 /// `peer_seconds`.
 inline constexpr Duration usual_hop{5'000};

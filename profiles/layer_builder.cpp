@@ -155,7 +155,7 @@ void LayerBuilder::message(std::string_view name, OperationKind forward, Operati
 
 void LayerBuilder::message(std::string_view name, OperationKind forward, OperationKind backward,
                            PeerGroup group, double forward_bytes, double backward_bytes,
-                           double copies) {
+                           const RowCopies& copies) {
   Operation operation{
       .name = name, .kind = forward, .bytes = forward_bytes, .group = group, .copies = copies};
   add(operation);

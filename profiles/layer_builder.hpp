@@ -49,7 +49,8 @@ class LayerBuilder {
                PeerGroup group, double bytes);
   /// The same with other bytes in backward; see `Operation::copies`.
   void message(std::string_view name, OperationKind forward, OperationKind backward,
-               PeerGroup group, double forward_bytes, double backward_bytes, double copies = 1);
+               PeerGroup group, double forward_bytes, double backward_bytes,
+               const RowCopies& copies = {});
   void keep(std::string_view name, double bytes, bool core_attention = false);
   /// The same of a tensor that is cheap to have again.
   void keep_or_rebuild(std::string_view name, double bytes);
@@ -118,8 +119,8 @@ double experts_met(const DeviceShare& share, double experts, double active, doub
 /// Scores of `count` experts, and the choice of the best.
 void add_choice(LayerBuilder& layer, double count);
 /// Rows of `width` to the experts and back.
-void add_dispatch(LayerBuilder& layer, double active, double width);
-void add_combine(LayerBuilder& layer, double active, double width);
+void add_dispatch(LayerBuilder& layer, const RowCopies& copies, double width);
+void add_combine(LayerBuilder& layer, const RowCopies& copies, double width);
 
 /// `rows` x `outputs` logits, divided over the peers, and their loss.
 void add_logits_and_loss(LayerBuilder& layer, double rows, std::int64_t outputs);

@@ -56,6 +56,16 @@ constexpr bool is_float8(Precision precision) {
 /// Of an element as it is kept.
 Bytes element_bytes(Precision precision);
 
+/// Experts lie in `count` equal groups, of which a router chooses `active` first and a token's
+/// experts among theirs (DeepSeek-V2, section 2.2.2; DeepSeek-V3, section 2.1.2): where devices
+/// hold experts in their order, a token is for no more devices than hold those groups. One: no
+/// choice.
+struct ExpertGroups {
+  std::int64_t count = 1;
+  std::int64_t active = 1;
+  bool operator==(const ExpertGroups&) const = default;
+};
+
 /// A feed-forward of many experts: a router sends each token through a few (Fedus et al. 2021), and
 /// all through the shared ones (Dai et al. 2024, DeepSeekMoE).
 struct Experts {
@@ -70,6 +80,7 @@ struct Experts {
   /// A token's shares of the experts that it passes are their probabilities divided by their sum,
   /// not the probabilities themselves.
   bool shares_add_up = true;
+  ExpertGroups groups;
   bool operator==(const Experts&) const = default;
 };
 

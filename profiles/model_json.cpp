@@ -116,14 +116,18 @@ auto read_at(const Json& json, Read read) {
 
 Experts read_experts(const Json& json) {
   json.allow_only({"count", "active", "feed_forward", "shared_feed_forward", "dense_blocks",
-                   "score_bias", "shares_add_up"});
+                   "score_bias", "shares_add_up", "groups", "active_groups"});
+  const auto groups = [&](const char* name) {
+    return json.contains(name) ? json[name].integer(1) : 1;
+  };
   return {.count = json["count"].integer(1),
           .active = json["active"].integer(1),
           .feed_forward = json["feed_forward"].integer(1),
           .shared_feed_forward = json["shared_feed_forward"].integer(0),
           .dense_blocks = json["dense_blocks"].integer(0),
           .score_bias = json["score_bias"].boolean(),
-          .shares_add_up = !json.contains("shares_add_up") || json["shares_add_up"].boolean()};
+          .shares_add_up = !json.contains("shares_add_up") || json["shares_add_up"].boolean(),
+          .groups = {.count = groups("groups"), .active = groups("active_groups")}};
 }
 
 LatentAttention read_latent(const Json& json) {
@@ -265,6 +269,10 @@ void write_special(Value& json, const Transformer& transformer) {
                        {"dense_blocks", experts->dense_blocks},
                        {"score_bias", experts->score_bias}};
     if (!experts->shares_add_up) json["experts"]["shares_add_up"] = false;
+    if (experts->groups != ExpertGroups{}) {
+      json["experts"]["groups"] = experts->groups.count;
+      json["experts"]["active_groups"] = experts->groups.active;
+    }
   }
   if (const auto& latent = transformer.latent) {
     json["latent"] = {{"query_rank", latent->query_rank},

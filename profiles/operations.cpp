@@ -1,5 +1,6 @@
 #include "profiles/operations.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "profiles/error.hpp"
@@ -171,6 +172,12 @@ void add_logits_and_loss(LayerBuilder& layer, double rows, std::int64_t outputs)
   if (native) return sum("sum of exponentials and own logit", 2);
   sum("sum of exponentials", 1);
   sum("own logit", 1);
+}
+
+double places_in_reach(const RowCopies& copies, double places) {
+  const double chosen = static_cast<double>(copies.groups.active);
+  const double each = places / static_cast<double>(copies.groups.count);
+  return std::min(places, chosen * std::max(each, 1.0));
 }
 
 LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,

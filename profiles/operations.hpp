@@ -54,6 +54,15 @@ enum class Pass { forward, backward_input, backward_weight };
 /// The devices that take part in a message.
 enum class PeerGroup { tensor, context, expert, expert_tensor };
 
+/// Equal copies of a row, for as many experts, of which one is sent to each place that holds any of
+/// those; with one copy all that is sent is.
+struct RowCopies {
+  double count = 1;
+  ExpertGroups groups;  ///< that the experts lie in, spread over places in their order
+};
+/// Of `places` that hold all experts, those that may hold any of a row's.
+double places_in_reach(const RowCopies& copies, double places);
+
 struct Operation {
   std::string_view name;  ///< "query_key_value", "softmax": a literal
   OperationKind kind = OperationKind::traffic;
@@ -62,7 +71,7 @@ struct Operation {
   double flops = 0;  ///< two for each multiply-add
   double bytes = 0;  ///< read and written, or sent
   PeerGroup group = PeerGroup::tensor;
-  double copies = 1;            ///< of what is sent, equal ones of which one goes to each peer
+  RowCopies copies;             ///< of what is sent
   bool core_attention = false;  ///< what selective recomputation does again
   bool narrow = false;          ///< what fp8 training computes in 8 bits: products, attention
   bool flash2 = false;          ///< attention by FlashAttention 2, not the device's best kernel

@@ -103,20 +103,25 @@ struct Peers {
     return Duration{0};
   }
 
-  /// A copy of each token to each of its experts, or, of so many `copies`, the first to each peer.
-  /// Where its experts are on few nodes, one copy goes to the peer on each such node, which hands
-  /// it on inside the box meanwhile (DeepSeek-V3, section 3.2.2).
-  Duration exchange_time(const PeerSpan& span, Bytes bytes, double copies_of_token) const {
+  /// A copy of each token to each of its experts, or, of its `copies`, the first to each peer.
+  /// Where its experts are on few nodes and all copies would be sent, one goes to the peer on each
+  /// such node, which hands it on inside the box meanwhile (DeepSeek-V3, section 3.2.2).
+  Duration exchange_time(const PeerSpan& span, Bytes bytes, RowCopies copies_of_token) const {
     const auto all_to_all = [&](const PeerSpan& among, Bytes sent) {
       const Exchange first =
           with_first_copies({group_of(cluster, among), static_cast<double>(sent)}, copies_of_token);
       return collective(OperationKind::all_to_all, first.group, first.bytes);
     };
-    const Duration each = all_to_all(span, bytes);
     const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
     const int inside = std::clamp(width / span.stride, 1, span.members);
     const int nodes = (span.members + inside - 1) / inside;
-    if (nodes_of_token == 0 || nodes == 1) return each;
+    const bool has_limit = nodes_of_token > 0 && nodes > 1;
+    if (has_limit && copies_of_token.count > 1) {
+      copies_of_token.groups = {.count = nodes, .active = std::min(nodes_of_token, nodes)};
+      return all_to_all(span, bytes);
+    }
+    const Duration each = all_to_all(span, bytes);
+    if (!has_limit) return each;
     const auto copies = std::min<std::int64_t>({nodes_of_token, nodes, active});
     const Duration between = all_to_all({nodes, inside * span.stride}, bytes * copies / active);
     const Duration within = all_to_all({inside, span.stride}, bytes);

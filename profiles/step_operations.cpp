@@ -15,6 +15,11 @@ namespace stagecraft {
 
 namespace {
 
+RowCopies copies_of(const Step& step) {
+  return {.count = static_cast<double>(step.active),
+          .groups = {.count = step.groups, .active = step.active_groups}};
+}
+
 double rows_of(const Step& step, const DeviceShare& share) {
   return step.of_sample ? static_cast<double>(share.setting.microbatch) : share.tokens;
 }
@@ -240,10 +245,9 @@ void add_step(LayerBuilder& layer, const Step& step) {
       return add_step_activation(layer, step);
     case StepKind::numbers: return layer.weights(static_cast<double>(step.outputs));
     case StepKind::dispatch:
-      return add_dispatch(layer, static_cast<double>(step.active),
-                          static_cast<double>(step.inputs));
+      return add_dispatch(layer, copies_of(step), static_cast<double>(step.inputs));
     case StepKind::combine:
-      return add_combine(layer, static_cast<double>(step.active), static_cast<double>(step.inputs));
+      return add_combine(layer, copies_of(step), static_cast<double>(step.inputs));
     case StepKind::logits: return add_step_logits(layer, step);
   }
 }

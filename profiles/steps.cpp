@@ -160,6 +160,8 @@ void validate(const Step& step) {
   expect_step_range(step, "inputs", step.inputs, 0, widest);
   expect_step_range(step, "copies", step.copies, 1, 1 << 16);
   expect_step_range(step, "active", step.active, 1, step.copies);
+  expect_step_range(step, "groups", step.groups, 1, step.copies);
+  expect_step_range(step, "active_groups", step.active_groups, 1, step.groups);
   expect_step_range(step, "units", step.units, 0, 1 << 16);
   expect_step_range(step, "heads", step.heads, 0, 1 << 20);
   expect_step_range(step, "key_value_heads", step.key_value_heads, 0, 1 << 20);

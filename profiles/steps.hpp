@@ -43,8 +43,10 @@ struct Step {
   std::string_view name;  ///< one of `step_names`
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
-  std::int64_t copies = 1;    ///< matrices side by side: experts
-  std::int64_t active = 1;    ///< of them, those that a token passes
+  std::int64_t copies = 1;  ///< matrices side by side: experts
+  std::int64_t active = 1;  ///< of them, those that a token passes
+  std::int64_t groups = 1;  ///< of experts that tokens are brought to (`ExpertGroups`)
+  std::int64_t active_groups = 1;
   bool bias = false;          ///< of a product or convolution: an element for each output (channel)
   bool of_experts = false;    ///< among those that expert parallelism spreads
   bool tied = false;          ///< the matrix is another layer's: no parameters of its own

@@ -20,6 +20,8 @@ constexpr std::array figures{
     Figure{"inputs", &Step::inputs, 0},
     Figure{"copies", &Step::copies, 1},
     Figure{"active", &Step::active, 1},
+    Figure{"groups", &Step::groups, 1},
+    Figure{"active_groups", &Step::active_groups, 1},
     Figure{"units", &Step::units, 0},
     Figure{"heads", &Step::heads, 0},
     Figure{"key_value_heads", &Step::key_value_heads, 0},

@@ -150,6 +150,13 @@ void validate(const Experts& experts) {
   expect_range("experts.feed_forward", experts.feed_forward, 1 << 22);
   expect_range("experts.shared_feed_forward + 1", experts.shared_feed_forward + 1, 1 << 24);
   expect_range("experts.dense_blocks + 1", experts.dense_blocks + 1, 1 << 20);
+  const ExpertGroups& groups = experts.groups;
+  expect_range("experts.groups", groups.count, experts.count);
+  expect_range("experts.active_groups", groups.active, groups.count);
+  if (experts.count % groups.count != 0) {
+    fail("experts.groups must divide the ", experts.count, " experts, found ", groups.count);
+  }
+  expect_range("experts.active", experts.active, experts.count / groups.count * groups.active);
 }
 
 void validate(const LatentAttention& latent, const Transformer& transformer) {

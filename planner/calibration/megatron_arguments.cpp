@@ -21,6 +21,8 @@ bool is_false(const std::string& text) {
 }
 
 Experts experts_of(const MegatronArguments& arguments, const Transformer& transformer) {
+  const ExpertGroups groups{.count = arguments.number("moe-router-num-groups", 1),
+                            .active = arguments.number("moe-router-group-topk", 0)};
   return {
       .count = arguments.number("num-experts", 1),
       .active = arguments.number("moe-router-topk", 2),
@@ -28,7 +30,8 @@ Experts experts_of(const MegatronArguments& arguments, const Transformer& transf
       .shared_feed_forward = arguments.number("moe-shared-expert-intermediate-size", 0),
       .dense_blocks = arguments.number(
           "moe-dense-blocks", leading_dense_blocks(arguments.word("moe-layer-freq")).value_or(0)),
-      .score_bias = arguments.flag("moe-router-enable-expert-bias")};
+      .score_bias = arguments.flag("moe-router-enable-expert-bias"),
+      .groups = groups.active > 0 ? groups : ExpertGroups{}};
 }
 
 /// The vocabulary, GPT-2's unless one is given, is padded to a multiple that tensor-parallel peers

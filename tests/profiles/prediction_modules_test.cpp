@@ -16,14 +16,15 @@ Model imported(const std::string& keys) {
       .model;
 }
 
-const std::string latent = R"("model_type": "deepseek_v3", "kv_lora_rank": 16, "q_lora_rank": 24,
+const std::string latent_keys =
+    R"("model_type": "deepseek_v3", "kv_lora_rank": 16, "q_lora_rank": 24,
     "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8)";
 const std::string grouped = R"("model_type": "glm4_moe", "head_dim": 16)";
 
 }  // namespace
 
 TEST_CASE("a model without its prediction modules is the one that never had any") {
-  for (const std::string& family : {latent, grouped}) {
+  for (const std::string& family : {latent_keys, grouped}) {
     for (const std::string modules : {"1", "2"}) {
       const Model with = imported(
           family + R"(, "tie_word_embeddings": true, "num_nextn_predict_layers": )" + modules);

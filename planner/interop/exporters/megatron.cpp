@@ -216,16 +216,24 @@ void add_recompute(Reasons& reasons, Line& line, const Plan& plan, const Model& 
   line.add("recompute-num-layers", most);
 }
 
-/// A group of experts for each node.
-void add_expert_nodes(Line& line, const Parallelism& parallelism, const Cluster& cluster) {
-  if (parallelism.expert_nodes == 0) return;
-  const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
-  const int nodes = (parallelism.expert + width - 1) / width;
-  line.add("moe-router-num-groups", std::max(nodes, parallelism.expert_nodes));
-  line.add("moe-router-group-topk", parallelism.expert_nodes);
+/// The model's groups of experts; else one for each node that a token's experts may be on.
+void add_expert_groups(Line& line, const Plan& plan, const Model& model, const Cluster& cluster) {
+  const Parallelism& parallelism = plan.parallelism;
+  ExpertGroups groups;
+  if (model.transformer->experts) groups = model.transformer->experts->groups;
+  if (parallelism.expert_nodes > 0) {
+    const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
+    const int nodes = (parallelism.expert + width - 1) / width;
+    groups = {.count = std::max(nodes, parallelism.expert_nodes),
+              .active = parallelism.expert_nodes};
+  } else if (groups == ExpertGroups{}) {
+    return;
+  }
+  line.add("moe-router-num-groups", groups.count);
+  line.add("moe-router-group-topk", groups.active);
 }
 
-void add_parallelism(Line& line, const Plan& plan, const Cluster& cluster) {
+void add_parallelism(Line& line, const Plan& plan) {
   const Parallelism& parallelism = plan.parallelism;
   if (parallelism.sequence) line.on("sequence-parallel");
   if (parallelism.context > 1) line.add("context-parallel-size", parallelism.context);
@@ -233,7 +241,6 @@ void add_parallelism(Line& line, const Plan& plan, const Cluster& cluster) {
   if (parallelism.expert_tensor > 0) {
     line.add("expert-tensor-parallel-size", parallelism.expert_tensor);
   }
-  add_expert_nodes(line, parallelism, cluster);
 }
 
 void add_sharding(Line& line, Sharding sharding) {
@@ -471,7 +478,8 @@ MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Mod
   add_split(line, split);
   if (split.prediction_modules > 0) line.add("mtp-num-layers", split.prediction_modules);
   line.add("tensor-model-parallel-size", degrees.tensor);
-  add_parallelism(line, plan, cluster);
+  add_parallelism(line, plan);
+  add_expert_groups(line, plan, model, cluster);
   if (plan.schedule.group)
     line.add("microbatch-group-size-per-virtual-pipeline-stage", *plan.schedule.group);
   line.add("micro-batch-size", samples_per_replica(reasons, plan, degrees.data));

@@ -234,15 +234,19 @@ std::optional<Sharding> sharding_of(const MegatronFlags& flags) {
 }
 
 /// A token's experts are on as many nodes as it chooses groups at most, where each group has room
-/// on one.
-int expert_nodes_of(const MegatronFlags& flags, const Cluster& cluster) {
-  if (flags.expert_group_choice == 0 || flags.expert == 1) return 0;
-  if (flags.expert_groups < flags.expert_group_choice) {
-    fail("--moe-router-group-topk: ", flags.expert_group_choice, " groups are more than the ",
-         flags.expert_groups, " of --moe-router-num-groups");
+/// on one and the model does not say so itself.
+int expert_nodes_of(const MegatronFlags& flags, const Cluster& cluster, const Model& model) {
+  const ExpertGroups groups{.count = flags.expert_groups, .active = flags.expert_group_choice};
+  if (groups.active == 0) return 0;
+  if (groups.count < groups.active) {
+    fail("--moe-router-group-topk: ", groups.active, " groups are more than the ", groups.count,
+         " of --moe-router-num-groups");
   }
+  const bool of_model = model.transformer && model.transformer->experts &&
+                        model.transformer->experts->groups == groups;
+  if (of_model || flags.expert == 1) return 0;
   const int width = cluster.levels.empty() ? 1 : cluster.levels.back().count;
-  return flags.expert <= flags.expert_groups * width ? flags.expert_group_choice : 0;
+  return flags.expert <= groups.count * width ? flags.expert_group_choice : 0;
 }
 
 /// Without peers Megatron-LM turns sequence parallelism off; experts are cut as all else unless it
@@ -255,7 +259,7 @@ Parallelism parallelism_of(const MegatronFlags& flags, const Cluster& cluster, c
           .context = flags.context,
           .expert = flags.expert,
           .expert_tensor = own ? flags.expert_tensor : 0,
-          .expert_nodes = expert_nodes_of(flags, cluster)};
+          .expert_nodes = expert_nodes_of(flags, cluster, model)};
 }
 
 /// In bytes of fp32 gradients.

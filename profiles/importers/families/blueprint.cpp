@@ -115,6 +115,24 @@ std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise) {
   return static_cast<std::int64_t>(std::floor(static_cast<double>(width) * part));
 }
 
+void set_groups(Keys& keys, const ExpertGroups& otherwise, MixtureShape& shape,
+                std::vector<std::string>& notes) {
+  constexpr std::string_view key = "n_group|num_expert_group";
+  const bool none = keys.is_null(key);
+  const bool said = keys.has(key);
+  const ExpertGroups groups{.count = none ? 1 : keys.count(key, otherwise.count),
+                            .active = none ? 1 : keys.count("topk_group", otherwise.active)};
+  if (groups.active >= groups.count) return;
+  if (shape.experts % groups.count == 0 &&
+      shape.experts / groups.count * groups.active >= shape.active) {
+    shape.groups = groups;
+  } else if (said) {
+    notes.push_back(concat("a token cannot pass ", shape.active, " experts in topk_group = ",
+                           groups.active, " of n_group = ", groups.count, " groups of ",
+                           shape.experts, " experts: groups are left out"));
+  }
+}
+
 void set_experts(Keys& keys, std::string_view active_names, Transformer& numbers,
                  const MixtureShape& mixture) {
   if (mixture.active < 1 || mixture.active > mixture.experts) {
@@ -128,7 +146,8 @@ void set_experts(Keys& keys, std::string_view active_names, Transformer& numbers
   numbers.experts = Experts{.count = mixture.experts,
                             .active = mixture.active,
                             .feed_forward = mixture.inner,
-                            .shared_feed_forward = mixture.shared_inner};
+                            .shared_feed_forward = mixture.shared_inner,
+                            .groups = mixture.groups};
 }
 
 }  // namespace stagecraft

@@ -79,6 +79,11 @@ std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int 
 /// The part of a head's width that is turned.
 std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise = 1.0);
 
+/// The groups that the experts of `shape` lie in. Where files' own do not divide the experts, or
+/// the chosen ones have too few, the library cannot choose any: a note says so, and there are none.
+void set_groups(Keys& keys, const ExpertGroups& otherwise, MixtureShape& shape,
+                std::vector<std::string>& notes);
+
 /// Experts of the numbers, by which devices may share them. Throws Error (input) at the key of
 /// those that a token passes, one of `active_names`, unless they are from 1 to all experts.
 void set_experts(Keys& keys, std::string_view active_names, Transformer& numbers,

@@ -117,10 +117,11 @@ Blueprint read_mimo_v2_flash(Keys& keys) {
       words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
                       [](int block) { return block == 0 ? "dense" : "sparse"; });
   require_mimo_of_class(keys, shape, window, words, kinds);
-  const MixtureShape mixing{.hidden = sizes.hidden,
-                            .experts = keys.count("n_routed_experts|num_local_experts", 256),
-                            .active = keys.count("num_experts_per_tok", 8),
-                            .inner = keys.count("moe_intermediate_size", 2048)};
+  MixtureShape mixing{.hidden = sizes.hidden,
+                      .experts = keys.count("n_routed_experts|num_local_experts", 256),
+                      .active = keys.count("num_experts_per_tok", 8),
+                      .inner = keys.count("moe_intermediate_size", 2048)};
+  set_groups(keys, {}, mixing, blueprint.notes);
   set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   const Steps dense = feed_forward({.hidden = sizes.hidden, .inner = sizes.inner});
   for (std::size_t block = 0; block < words.size(); ++block) {

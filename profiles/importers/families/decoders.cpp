@@ -194,6 +194,7 @@ MixtureShape mixture_of(const DecoderRow& decoder, Keys& keys, const Sizes& size
   };
   note_unread(row.unread_inner_key, shape.inner);
   note_unread(row.unread_shared_key, 1);
+  set_groups(keys, {}, shape, notes);
   return shape;
 }
 

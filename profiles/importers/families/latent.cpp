@@ -14,11 +14,13 @@ struct LatentRow {
   Defaults sizes;
   std::int64_t query_rank = 1536, key_value_rank = 512, rotary = 64, plain = 128, value = 128;
   std::int64_t experts = 256, active = 8, inner = 2048, shared = 1, dense = 0;
+  ExpertGroups groups;
   Indexer indexer;
   bool has_types = false;  ///< "mlp_layer_types" say which blocks are dense
   std::string_view rotary_key = "qk_rope_head_dim";
   std::string_view feed_forward_bias_key;
   bool is_plain = false;
+  bool greedy = false;  ///< "topk_method" is by default
   /// The class's own default of the experts that a token passes is none, and files may lack them.
   bool assumes_active = false;
 };
@@ -51,7 +53,8 @@ LatentShape read_latent_shape(Keys& keys, const LatentRow& row, const Sizes& siz
           .indexer = row.indexer};
 }
 
-MixtureShape read_latent_mixture(Keys& keys, const LatentRow& row, std::int64_t hidden) {
+MixtureShape read_latent_mixture(Keys& keys, const LatentRow& row, std::int64_t hidden,
+                                 std::vector<std::string>& notes) {
   MixtureShape shape{
       .hidden = hidden,
       .experts = keys.count("n_routed_experts|num_local_experts|num_experts", row.experts),
@@ -60,6 +63,9 @@ MixtureShape read_latent_mixture(Keys& keys, const LatentRow& row, std::int64_t 
   shape.shared_inner = keys.natural("n_shared_experts", row.shared) * shape.inner;
   if (!row.feed_forward_bias_key.empty())
     shape.shared_bias = keys.flag(row.feed_forward_bias_key, false);
+  // DeepSeek-V2's class has another choice by default, without groups.
+  const bool chooses_any = row.greedy && keys.word("topk_method", "greedy") == "greedy";
+  if (!chooses_any) set_groups(keys, row.groups, shape, notes);
   return shape;
 }
 
@@ -135,7 +141,7 @@ Blueprint read_latent_family(Keys& keys, const LatentRow& row) {
   const Sizes sizes = read_sizes(keys, defaults);
   Blueprint blueprint = start(keys, sizes, false);
   LatentShape attending = read_latent_shape(keys, row, sizes);
-  const MixtureShape mixing = read_latent_mixture(keys, row, sizes.hidden);
+  const MixtureShape mixing = read_latent_mixture(keys, row, sizes.hidden, blueprint.notes);
   if (row.assumes_active && !keys.has("num_experts_per_tok")) {
     blueprint.notes.push_back(concat("num_experts_per_tok is missing: ", mixing.active,
                                      " are assumed, as DeepSeek's own models have; parameters do "
@@ -186,12 +192,16 @@ Blueprint read_deepseek_v2(Keys& keys) {
                                    .shared = 2,
                                    .feed_forward_bias_key = "mlp_bias",
                                    .is_plain = true,
+                                   .greedy = true,
                                    .assumes_active = true});
 }
 
 Blueprint read_deepseek_v3(Keys& keys) {
-  Blueprint blueprint = read_latent_family(
-      keys, {.sizes = {129280, 7168, 18432, 61, 128, 128, 0, 4096}, .dense = 3, .is_plain = true});
+  Blueprint blueprint =
+      read_latent_family(keys, {.sizes = {129280, 7168, 18432, 61, 128, 128, 0, 4096},
+                                .dense = 3,
+                                .groups = {.count = 8, .active = 4},
+                                .is_plain = true});
   blueprint.numbers.experts->score_bias = true;
   return blueprint;
 }
@@ -200,6 +210,7 @@ Blueprint read_deepseek_v32(Keys& keys) {
   keys.ignore({"mlp_bias"});
   return read_latent_family(keys, {.sizes = {129280, 7168, 18432, 61, 128, 128, 0, 163840},
                                    .dense = 3,
+                                   .groups = {.count = 8, .active = 4},
                                    .indexer = {.heads = 64, .width = 128, .keys = 2048},
                                    .has_types = true});
 }

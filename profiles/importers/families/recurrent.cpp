@@ -132,7 +132,7 @@ Blueprint read_kimi_linear(Keys& keys) {
   Blueprint blueprint = start(keys, sizes, false);
   blueprint.own_head = true;
   keys.ignore({"qk_head_dim", "head_dim", "num_key_value_heads", "mla_use_nope", "moe_renormalize",
-               "num_expert_group", "use_grouped_topk", "moe_router_activation_func"});
+               "use_grouped_topk", "moe_router_activation_func"});
   const LatentShape attending{.hidden = sizes.hidden,
                               .heads = sizes.heads,
                               .query_rank = read_query_rank(keys, 0),
@@ -173,6 +173,7 @@ Blueprint read_kimi_linear(Keys& keys) {
                       .active = keys.count("num_experts_per_token|num_experts_per_tok", 8),
                       .inner = keys.count("moe_intermediate_size", 1024)};
   mixing.shared_inner = keys.natural("num_shared_experts|n_shared_experts", 1) * mixing.inner;
+  set_groups(keys, {}, mixing, blueprint.notes);
   if (keys.count("moe_layer_freq", 1) != 1)
     keys.fail("moe_layer_freq", "only 1 is known: experts in each block behind the dense ones");
   set_experts(keys, "num_experts_per_token|num_experts_per_tok", blueprint.numbers, mixing);
@@ -389,15 +390,16 @@ Blueprint read_nemotron_h(Keys& keys) {
                           .output_bias = projections_bias};
   const bool bias = keys.flag("mlp_bias", false);
   const std::int64_t shared = keys.natural("moe_shared_expert_intermediate_size", 7688);
-  const MixtureShape mixing{.hidden = sizes.hidden,
-                            .experts = keys.count("n_routed_experts|num_local_experts", 8),
-                            .active = keys.count("num_experts_per_tok", 2),
-                            .inner = keys.count("moe_intermediate_size", 7688),
-                            .gated = false,
-                            .latent = keys.natural("moe_latent_size", 0),
-                            .latent_bias = bias,
-                            .shared_inner = shared > 0 ? shared : sizes.inner,
-                            .shared_bias = bias};
+  MixtureShape mixing{.hidden = sizes.hidden,
+                      .experts = keys.count("n_routed_experts|num_local_experts", 8),
+                      .active = keys.count("num_experts_per_tok", 2),
+                      .inner = keys.count("moe_intermediate_size", 7688),
+                      .gated = false,
+                      .latent = keys.natural("moe_latent_size", 0),
+                      .latent_bias = bias,
+                      .shared_inner = shared > 0 ? shared : sizes.inner,
+                      .shared_bias = bias};
+  set_groups(keys, {}, mixing, blueprint.notes);
   keys.ignore({"attention_bias",
                "mamba_proj_bias",
                "num_hidden_layers",

@@ -310,6 +310,32 @@ TEST_CASE("a plan with PyTorch's kernels has none of Megatron-LM's losses") {
                     "plan: the fused loss is Megatron-LM's, and layers have PyTorch's kernels");
 }
 
+TEST_CASE("groups of experts go to Megatron-LM as the model has them, or as nodes are few") {
+  PlanQuestion question = question_of(2, "2x8xh100");
+  const std::string flags =
+      "--pipeline-model-parallel-size 1 --expert-model-parallel-size 16 --bf16 "
+      "--micro-batch-size 1 --global-batch-size 16 --seq-length 4096";
+  const auto exported = [&](const std::string& model, const std::string& more) {
+    question.profile.model = builtin_model(model);
+    const Plan plan = imported("megatron", flags + more, question);
+    const std::string text = written("megatron", loaded_from(plan, question));
+    CHECK(write_plan(imported("megatron", text, question)) == write_plan(plan));
+    return std::pair(plan.parallelism.expert_nodes, text);
+  };
+  const std::string groups = " --moe-router-num-groups 8 --moe-router-group-topk 3";
+  const auto known = exported("deepseek-v2", "");
+  CHECK(known.first == 0);
+  CHECK_THAT(known.second, ContainsSubstring("--moe-router-num-groups 8") &&
+                               ContainsSubstring("--moe-router-group-topk 3"));
+  CHECK(exported("deepseek-v2", groups) == known);
+  const auto few = exported("deepseek-v2-lite", groups);
+  CHECK(few.first == 3);
+  CHECK_THAT(few.second, ContainsSubstring("--moe-router-group-topk 3"));
+  const auto free = exported("deepseek-v2-lite", "");
+  CHECK(free.first == 0);
+  CHECK_THAT(free.second, !ContainsSubstring("--moe-router-num-groups"));
+}
+
 TEST_CASE("how tokens get to experts and what the host sends at once go to Megatron-LM and back") {
   PlanQuestion question = question_of(4, "8xh100");
   question.profile.model = builtin_model("mixtral-8x7b");

@@ -62,7 +62,7 @@ const std::vector<Published> runs{
      .nodes = 256,
      .node = "8xh100@50GB/s,200GB/s",
      .seconds = 19.9,
-     .error = 0.390,
+     .error = 0.346,
      .fits = false},
 };
 
@@ -127,7 +127,9 @@ TEST_CASE("DeepSeek-V3 as it ran: under DualPipe, which hides messages between e
   const PlanQuestion question = question_for(run.name, run.nodes, run.node);
   Plan plan = imported("megatron", line_of(run), question);
   CHECK(plan.precision == Precision::float8);
-  CHECK(plan.parallelism.expert_nodes == 4);
+  CHECK(plan.kernels.dispatcher == Dispatcher::deepep);
+  // The model says on how many nodes a token's experts are.
+  CHECK(plan.parallelism.expert_nodes == 0);
   const auto seconds_of = [&](const Plan& each) {
     return std::chrono::duration<double>(predict(each, question.profile, question.cluster).step)
         .count();
@@ -138,7 +140,7 @@ TEST_CASE("DeepSeek-V3 as it ran: under DualPipe, which hides messages between e
   INFO(open << " s under 1F1B, " << hidden << " s under DualPipe, " << run.seconds
             << " s published");
   CHECK(hidden < open);
-  CHECK(hidden / run.seconds - 1 == Approx(-0.096).margin(0.005));
+  CHECK(hidden / run.seconds - 1 == Approx(-0.121).margin(0.005));
 }
 
 TEST_CASE("launch lines of published runs are exported as lines that give the same plan",
