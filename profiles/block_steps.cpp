@@ -85,8 +85,10 @@ Steps attention(const GroupedAttention& shape) {
           beside(divided("value", values, shape.hidden, shape.value_bias, shape.key_value_heads)));
     }
   }
-  if (shape.own_gate)
-    steps.push_back(beside(divided("attention gate", output, shape.hidden, false, shape.heads)));
+  const bool is_gated = shape.gated || shape.own_gate || shape.head_gate;
+  const std::int64_t gate = shape.head_gate ? shape.heads : output;
+  if (shape.own_gate || shape.head_gate)
+    steps.push_back(beside(divided("attention gate", gate, shape.hidden, false, shape.heads)));
   if (shape.norms != QueryKeyNorm::none) {
     steps.push_back(
         head_norm("query norm", shape.norms, shape.norm_weights, shape.heads, shape.width));
@@ -109,8 +111,7 @@ Steps attention(const GroupedAttention& shape) {
                    .value_width = value_width,
                    .window = shape.window,
                    .causal = shape.causal && !shape.crosses});
-  if (shape.gated || shape.own_gate) steps.push_back(elementwise("activation", output, 2 * output));
-  if (shape.gated || shape.own_gate) steps.back().name = "attention gate";
+  if (is_gated) steps.push_back(elementwise("attention gate", output, output + gate));
   steps.push_back(beside(summed("attention output", shape.hidden, output, shape.output_bias)));
   return steps;
 }
@@ -271,14 +272,17 @@ Steps mamba2(const Mamba2Shape& shape) {
 }
 
 Steps mamba(const MambaShape& shape) {
-  return {divided("mixer input", 2 * shape.inner, shape.hidden, shape.bias),
-          convolved("mixer convolution", shape.inner, shape.kernel, shape.convolution_bias),
-          summed("step size", shape.rank + 2 * shape.state, shape.inner),
-          divided("step size", shape.inner, shape.rank, true),
-          numbers("mixer numbers", shape.inner * shape.state + shape.inner),
-          recurrent("mamba", shape.inner, shape.state, 1),
-          elementwise("mixer gate", shape.inner, 2 * shape.inner),
-          summed("mixer output", shape.hidden, shape.inner, shape.bias)};
+  const std::int64_t small = shape.rank + 2 * shape.state;
+  Steps steps{divided("mixer input", 2 * shape.inner, shape.hidden, shape.bias),
+              convolved("mixer convolution", shape.inner, shape.kernel, shape.convolution_bias),
+              summed("step size", small, shape.inner)};
+  if (shape.normed) steps.push_back(norm("mixer norm", small, shape.norm_weights));
+  add_steps(steps, {divided("step size", shape.inner, shape.rank, true),
+                    numbers("mixer numbers", shape.inner * shape.state + shape.inner),
+                    recurrent("mamba", shape.inner, shape.state, 1),
+                    elementwise("mixer gate", shape.inner, 2 * shape.inner),
+                    summed("mixer output", shape.hidden, shape.inner, shape.bias)});
+  return steps;
 }
 
 Steps gated_delta(const DeltaShape& shape) {

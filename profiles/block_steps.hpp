@@ -46,6 +46,7 @@ struct GroupedAttention {
   bool sinks = false;             ///< a number for each head joins its softmax (GPT-OSS)
   bool gated = false;             ///< the query projection gives a gate of the output as well
   bool own_gate = false;          ///< a projection of its own does
+  bool head_gate = false;         ///< one that gives a number for each head
   bool borrows_keys = false;      ///< keys and values are those of an earlier layer
   bool value_is_key = false;      ///< one projection for both
   std::int64_t rotary_width = 0;  ///< of a head's width that is turned; 0: positions are elsewhere
@@ -130,6 +131,8 @@ struct MambaShape {
   std::int64_t kernel = 0;
   bool convolution_bias = true;
   bool bias = false;
+  bool normed = false;  ///< step size and what goes in and out of the state have norms
+  NormWeights norm_weights = NormWeights::weight;
 };
 Steps mamba(const MambaShape& shape);
 

@@ -10,6 +10,7 @@ be equal to the unit. Judge: transformers 5.23.0 with torch 2.15.0; no weights a
 """
 
 import argparse
+import importlib.util
 import json
 import pathlib
 import random
@@ -210,6 +211,50 @@ FAMILIES = {
     "stablelm": dict(GROUPED, use_qkv_bias=FLAG, qk_layernorm=FLAG, use_parallel_residual=FLAG),
     "gptj": dict(GPT, rotary_dim=[4]),
     "gpt_bigcode": dict(GPT, multi_query=FLAG),
+    "iquestcoder": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG),
+    "cwm": dict(GROUPED, **WIDTH, **WINDOWS, mlp_bias=FLAG),
+    "granite_swa": dict(GROUPED, **BIAS, **WINDOWS, mlp_bias=FLAG),
+    "granitemoe_swa": dict(GROUPED, **BIAS, **WINDOWS, num_local_experts=[4, 8], num_experts_per_tok=[1, 2],
+                           shared_intermediate_size=[0, 24]),
+    "nanochat": dict(GROUPED, **BIAS),
+    "vaultgemma": dict(GROUPED, **WIDTH, **BIAS, **WINDOWS),
+    # Its output projection is square: heads fill the hidden width.
+    "helium": dict(GROUPED, **BIAS, mlp_bias=FLAG,
+                   head_dim=lambda draw, drawn: drawn["hidden_size"] // drawn["num_attention_heads"]),
+    "persimmon": dict(drop(GROUPED, "num_key_value_heads"), qk_layernorm=FLAG),
+    "jais2": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG),
+    "hyperclovax": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG, use_post_norm=FLAG),
+    "dots1": dict(GROUPED, **EXPERTS, **BIAS, **WINDOWS, n_routed_experts=[4, 8], n_shared_experts=[1, 2],
+                  n_group=[1, 2], topk_group=[1], first_k_dense_replace=[0, 1, 2]),
+    "flex_olmo": dict(GROUPED, **BIAS, num_experts=[4, 8], num_experts_per_tok=[1, 2]),
+    "mellum": dict(GROUPED, **EXPERTS, **WIDTH, **BIAS, **WINDOWS, num_experts=[4, 8], **DENSE_FIRST),
+    "kolibri1": dict(drop(GROUPED, "intermediate_size"), **EXPERTS, **WIDTH, **WINDOWS, num_experts=[4, 8],
+                     shared_expert_intermediate_size=[24, 56]),
+    "flint": dict(GROUPED, **EXPERTS, **WIDTH, **BIAS, **WINDOWS, num_experts=[4, 8],
+                  decoder_sparse_step=[1, 2], mlp_only_layers=[None, [], [0]],
+                  shared_expert_intermediate_size=[24, 56]),
+    "aria_text": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG, moe_num_experts=[4, 8], moe_topk=[1, 2],
+                      moe_num_shared_experts=[1, 2]),
+    "cohere2_moe": dict(GROUPED, **WIDTH, **BIAS, **WINDOWS, num_experts=[4, 8], num_experts_per_tok=[1, 2],
+                        num_shared_experts=[0, 1, 2], prefix_dense_intermediate_size=[None, 72],
+                        rms_norm_eps=[None, 1e-5], **DENSE_FIRST),
+    "laguna": dict(GROUPED, **EXPERTS, **WIDTH, **BIAS, **WINDOWS, num_experts=[4, 8],
+                   shared_expert_intermediate_size=[24, 56], gating=[True, "per-head", "per-element"],
+                   num_attention_heads_per_layer=lambda draw, drawn: [
+                       draw.choice([4, 8]) for _ in range(drawn["num_hidden_layers"])], **DENSE_FIRST),
+    "gemma4_unified_text": dict(GROUPED, **WIDTH, **BIAS, num_hidden_layers=[6, 12],
+                                attention_k_eq_v=FLAG, num_global_key_value_heads=[1, 2],
+                                global_head_dim=[16, 32], num_kv_shared_layers=[0],
+                                use_double_wide_mlp=FLAG, sliding_window=[8]),
+    "axk1": dict(drop(LATENT, "first_k_dense_replace"), q_lora_rank=[24], **DENSE_FIRST),
+    "youtu": drop(LATENT, "n_routed_experts", "n_shared_experts", "n_group", "topk_group",
+                  "first_k_dense_replace", "num_experts_per_tok", "moe_intermediate_size"),
+    "minicpm3": dict(drop(LATENT, "n_routed_experts", "n_shared_experts", "n_group", "topk_group",
+                          "first_k_dense_replace", "num_experts_per_tok", "moe_intermediate_size"),
+                     v_head_dim=[None, 8, 16], mlp_bias=FLAG),
+    "falcon_mamba": dict(vocab_size=[96], hidden_size=[32, 48], num_hidden_layers=[1, 3],
+                         state_size=[8, 16], expand=[2], conv_kernel=[2, 4], use_bias=FLAG,
+                         use_conv_bias=FLAG, time_step_rank=["auto", 4], tie_word_embeddings=FLAG),
 }
 
 # Larger models that see or hear: the language part's keys as the family's above.
@@ -227,6 +272,7 @@ DEFAULTS = {
     "hunyuan_v1_moe": dict(head_dim=128), "nemotron": dict(num_key_value_heads=48),
     "lfm2_moe": dict(layer_types=["conv", "full_attention"] * 16),
     "deepseek_v2": dict(num_experts_per_tok=6),
+    "dots1": dict(n_routed_experts=128, n_shared_experts=2, num_experts_per_tok=6),
 }
 
 HEADS = ["ForCausalLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering",
@@ -239,6 +285,8 @@ def classes_of(family):
     config_class = CONFIG_MAPPING[family]
     module = sys.modules[config_class.__module__]
     name = config_class.__module__.replace("configuration_", "modeling_")
+    if importlib.util.find_spec(name) is None:  # another family's classes build it
+        return {"ForCausalLM": transformers.MODEL_FOR_CAUSAL_LM_MAPPING[config_class]}
     __import__(name)
     module = sys.modules[name]
     for name, value in vars(module).items():

@@ -23,7 +23,7 @@ constexpr std::array known_heads{
     NamedHead{"ForImageClassification", ModelHead::sequence},
     NamedHead{"ForTokenClassification", ModelHead::tokens},
     NamedHead{"ForQuestionAnswering", ModelHead::spans},
-    NamedHead{"ChatModel", ModelHead::words},  // InternVL's own classes
+    NamedHead{"VLChatModel", ModelHead::words},  // InternVL's own classes
     NamedHead{"Model", ModelHead::none},
 };
 

@@ -100,10 +100,11 @@ std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int 
   return words;
 }
 
-std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise) {
+std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise, std::string_view kind) {
   double part = otherwise;
   if (keys.has("rope_parameters") && keys.json()["rope_parameters"].is_object()) {
-    const Json rope = keys.json()["rope_parameters"];
+    const Json all = keys.json()["rope_parameters"];
+    const Json rope = all.contains(kind) && all[kind].is_object() ? all[kind] : all;
     if (rope.contains("partial_rotary_factor") && rope["partial_rotary_factor"].is_number())
       part = rope["partial_rotary_factor"].number();
   }

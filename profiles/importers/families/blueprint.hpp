@@ -76,8 +76,10 @@ std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int 
                                          const std::vector<std::string>& known,
                                          const std::function<std::string(int)>& otherwise);
 
-/// The part of a head's width that is turned.
-std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise = 1.0);
+/// The part of a head's width that is turned; where "rope_parameters" have a member for each kind
+/// of attention, in blocks of that `kind`.
+std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise = 1.0,
+                          std::string_view kind = "");
 
 /// The groups that the experts of `shape` lie in. Where files' own do not divide the experts, or
 /// the chosen ones have too few, the library cannot choose any: a note says so, and there are none.

@@ -1,4 +1,5 @@
-// Families whose layers take turns in what they see: Llama 4, MiMo-V2 and DeepSeek-V4.
+// Families whose layers take turns in what they see: Llama 4, Command A+, Laguna, MiMo-V2 and
+// DeepSeek-V4.
 
 #include <algorithm>
 
@@ -65,6 +66,141 @@ Blueprint read_llama4(Keys& keys) {
     add_steps(steps, attention(shape));
     steps.push_back(norm("second norm", sizes.hidden));
     add_steps(steps, sparse[block] ? mixture(mixing) : dense);
+    blueprint.blocks.push_back(steps);
+  }
+  return blueprint;
+}
+
+namespace {
+
+const std::string full_word = "full_attention";
+const std::string window_word = "sliding_attention";
+
+}  // namespace
+
+/// Attention and feed-forward behind one norm, as in Command R; the first blocks may be dense.
+Blueprint read_cohere2_moe(Keys& keys) {
+  keys.need({"num_experts", "num_experts_per_tok"});
+  const Sizes sizes = read_sizes(keys, {256000, 8192, 22528, 40, 64, 0, 128, 8192, true});
+  Blueprint blueprint = start(keys, sizes, true);
+  const bool bias = keys.flag("attention_bias", false);
+  GroupedAttention shape{.hidden = sizes.hidden,
+                         .heads = sizes.heads,
+                         .key_value_heads = sizes.key_value_heads,
+                         .width = sizes.head_width,
+                         .query_bias = bias,
+                         .key_bias = bias,
+                         .value_bias = bias,
+                         .output_bias = bias};
+  const std::int64_t window =
+      keys.is_null("sliding_window") ? 0 : keys.natural("sliding_window", 4096);
+  const std::int64_t first = keys.natural("first_k_dense_replace", 0);
+  const std::int64_t dense_pattern = keys.count("prefix_dense_sliding_window_pattern", 1);
+  const std::int64_t pattern = keys.count("sliding_window_pattern", 4);
+  const std::vector<std::string> words =
+      words_of_blocks(keys, "layer_types", sizes.blocks, {full_word, window_word}, [&](int block) {
+        const bool sees =
+            block < first ? (block + 1) % dense_pattern == 0 : (block - first + 1) % pattern == 0;
+        return sees ? full_word : window_word;
+      });
+  const std::vector<std::string> kinds =
+      words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
+                      [&](int block) { return block < first ? "dense" : "sparse"; });
+  const MixtureShape mixing{.hidden = sizes.hidden,
+                            .experts = keys.count("num_experts", 8),
+                            .active = keys.count("num_experts_per_tok", 2),
+                            .inner = sizes.inner,
+                            .shared_inner = keys.natural("num_shared_experts", 0) * sizes.inner};
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
+  const Steps dense = feed_forward(
+      {.hidden = sizes.hidden, .inner = keys.count("prefix_dense_intermediate_size", sizes.inner)});
+  keys.ignore({"expert_selection_fn", "shared_expert_combination_strategy"});
+  for (std::size_t block = 0; block < words.size(); ++block) {
+    const bool slides = words[block] == window_word;
+    shape.window = slides ? window : 0;
+    const bool turns = slides || (kinds[block] == "dense" && dense_pattern == 1);
+    shape.rotary_width = turns ? sizes.head_width : 0;
+    Steps steps{norm("first norm", sizes.hidden)};
+    add_steps(steps, attention(shape));
+    add_steps(steps, kinds[block] == "dense" ? dense : mixture(mixing));
+    blueprint.blocks.push_back(steps);
+  }
+  return blueprint;
+}
+
+namespace {
+
+/// Of queries in each block.
+std::vector<std::int64_t> laguna_heads(Keys& keys, const Sizes& sizes) {
+  constexpr std::string_view key = "num_attention_heads_per_layer";
+  std::vector<std::int64_t> heads = keys.numbers(key);
+  if (heads.empty())
+    return std::vector<std::int64_t>(static_cast<std::size_t>(sizes.blocks), sizes.heads);
+  if (std::cmp_not_equal(heads.size(), sizes.blocks)) {
+    keys.fail(key, concat("expected a number for each of the ", sizes.blocks, " layers, found ",
+                          heads.size()));
+  }
+  for (const std::int64_t count : heads) {
+    if (count < 1 || count % sizes.key_value_heads != 0) {
+      keys.fail(key, concat("expected multiples of num_key_value_heads = ", sizes.key_value_heads,
+                            ", found ", count));
+    }
+  }
+  return heads;
+}
+
+/// A gate for each head (true, "per-head"), or for each of its numbers.
+bool laguna_gates_heads(Keys& keys) {
+  if (!keys.has("gating")) return !keys.is_null("gating");
+  const Json gating = keys.at("gating");
+  if (!gating.is_string()) return gating.boolean();
+  keys.only("gating", {"per-head", "per-element"});
+  return gating.string() == "per-head";
+}
+
+}  // namespace
+
+Blueprint read_laguna(Keys& keys) {
+  keys.need({"num_experts", "num_experts_per_tok", "moe_intermediate_size"});
+  const Sizes sizes = read_sizes(keys, {100352, 2048, 8192, 40, 48, 8, 128, 131072});
+  Blueprint blueprint = start(keys, sizes, false);
+  const bool bias = keys.flag("attention_bias", false);
+  GroupedAttention shape{.hidden = sizes.hidden,
+                         .key_value_heads = sizes.key_value_heads,
+                         .width = sizes.head_width,
+                         .query_bias = bias,
+                         .key_bias = bias,
+                         .value_bias = bias,
+                         .output_bias = bias,
+                         .norms = QueryKeyNorm::shared};
+  shape.head_gate = laguna_gates_heads(keys);
+  shape.own_gate = !shape.head_gate;
+  const std::vector<std::int64_t> heads = laguna_heads(keys, sizes);
+  const std::int64_t window = keys.count("sliding_window", 512);
+  const std::vector<std::string> words = words_of_blocks(
+      keys, "layer_types", sizes.blocks, {full_word, window_word}, [](int) { return full_word; });
+  const std::vector<std::string> kinds =
+      words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
+                      [](int block) { return block == 0 ? "dense" : "sparse"; });
+  MixtureShape mixing{.hidden = sizes.hidden,
+                      .experts = keys.count("num_experts", 256),
+                      .active = keys.count("num_experts_per_tok", 8),
+                      .inner = keys.count("moe_intermediate_size", 512),
+                      .shared_inner = keys.natural("shared_expert_intermediate_size", 512)};
+  mixing.trained_scores = mixing.experts;
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
+  keys.ignore({"moe_routed_scaling_factor", "moe_router_logit_softcapping"});
+  keys.refuse_true("moe_apply_router_weight_on_input", "the class in transformers refuses it, too");
+  const Steps dense = feed_forward({.hidden = sizes.hidden, .inner = sizes.inner});
+  for (std::size_t block = 0; block < words.size(); ++block) {
+    const bool slides = words[block] == window_word;
+    shape.heads = heads[block];
+    shape.window = slides ? window : 0;
+    shape.rotary_width = rotary_width(keys, sizes.head_width, slides ? 1.0 : 0.5, words[block]);
+    Steps steps{norm("first norm", sizes.hidden)};
+    add_steps(steps, attention(shape));
+    steps.push_back(norm("second norm", sizes.hidden));
+    add_steps(steps, kinds[block] == "dense" ? dense : mixture(mixing));
     blueprint.blocks.push_back(steps);
   }
   return blueprint;

@@ -64,8 +64,9 @@ std::vector<std::int64_t> windows_of(const AttentionRow& row, Keys& keys, int bl
     std::fill(windows.begin(), windows.end(), window);
     return windows;
   }
-  const bool uses = keys.flag("use_sliding_window", row.windows == Windows::pattern);
-  if (!uses) window = 0;
+  const bool by_flag = row.windows == Windows::late || row.windows == Windows::odd ||
+                       row.windows == Windows::unturned;
+  if (!keys.flag("use_sliding_window", !by_flag)) window = 0;
   std::int64_t pattern = row.pattern;
   if (window > 0 && !keys.has("layer_types")) {
     pattern = read_pattern(row, keys);
@@ -85,6 +86,10 @@ std::vector<std::int64_t> windows_of(const AttentionRow& row, Keys& keys, int bl
       case Windows::late: return block >= late;
       case Windows::odd: return (block + 1) % 2 != 0 && block < late;
       case Windows::pattern: return pattern == 0 || (block + 1) % pattern != 0;
+      case Windows::led: return block % pattern != 0;
+      case Windows::inner: return block >= 2 && block % 4 != 1 && block + 1 != blocks;
+      case Windows::typed: return false;
+      case Windows::last: return block >= late;
       case Windows::unturned: return !turned[static_cast<std::size_t>(block)];
     }
     return false;
@@ -108,7 +113,10 @@ std::vector<bool> sparse_blocks(const MixtureRow& row, Keys& keys, int blocks) {
   };
   if (row.blocks == SparseBlocks::stepped) {
     const std::int64_t step = keys.count("decoder_sparse_step", 1);
-    const std::vector<std::int64_t> dense = keys.numbers("mlp_only_layers");
+    std::vector<std::int64_t> dense = keys.numbers("mlp_only_layers");
+    if (!keys.has("mlp_only_layers")) {
+      for (std::int64_t block = 0; block < row.dense; ++block) dense.push_back(block);
+    }
     set([&](int block) {
       return (block + 1) % step == 0 && std::find(dense.begin(), dense.end(), block) == dense.end();
     });
@@ -142,14 +150,15 @@ GroupedAttention attention_of(const DecoderRow& decoder, Keys& keys, const Sizes
                          .key_value_heads = sizes.key_value_heads,
                          .width = sizes.head_width,
                          .norms = row.norms,
-                         .norm_weights = NormWeights::weight,
+                         .norm_weights = decoder.norm,
                          .sinks = row.sinks,
                          .own_gate = row.own_gate};
   const bool bias = row.bias_key.empty() ? row.bias : keys.flag(row.bias_key, row.bias);
   shape.query_bias = shape.key_bias = shape.value_bias = bias;
-  if (!row.output_bias_key.empty())
-    shape.output_bias = keys.flag(row.output_bias_key, row.output_bias);
-  if (!row.norms_key.empty() && !keys.flag(row.norms_key, false)) shape.norms = QueryKeyNorm::none;
+  shape.output_bias = row.output_bias_key.empty() ? row.output_bias
+                                                  : keys.flag(row.output_bias_key, row.output_bias);
+  if (!row.norms_key.empty() && !keys.flag(row.norms_key, row.norms_by_default))
+    shape.norms = QueryKeyNorm::none;
   // Files of families that always have the norms say so, too.
   if (row.norms_key.empty() && row.norms != QueryKeyNorm::none) keys.ignore({"use_qk_norm"});
   if (!row.both_ways_key.empty()) shape.causal = !keys.flag(row.both_ways_key, false);
@@ -198,18 +207,24 @@ MixtureShape mixture_of(const DecoderRow& decoder, Keys& keys, const Sizes& size
   return shape;
 }
 
-Steps block_of(const DecoderRow& row, std::int64_t hidden, const Steps& attending,
-               const Steps& feeding) {
+/// The row's, less the norms behind attention and feed-forward where the file's flag drops them.
+NormPlaces places_of(const DecoderRow& row, Keys& keys) {
+  const bool drops = !row.after_key.empty() && !keys.flag(row.after_key, true);
+  return drops ? NormPlaces::before : row.places;
+}
+
+Steps block_of(const DecoderRow& row, NormPlaces places, std::int64_t hidden,
+               const Steps& attending, const Steps& feeding) {
   Steps steps;
   const auto add_norm_called = [&](std::string_view name) {
     steps.push_back(norm(name, hidden, row.norm));
   };
-  const bool before = row.places != NormPlaces::after;
-  const bool after = row.places == NormPlaces::after || row.places == NormPlaces::around;
+  const bool before = places != NormPlaces::after;
+  const bool after = places == NormPlaces::after || places == NormPlaces::around;
   if (before) add_norm_called("first norm");
   add_steps(steps, attending);
   if (after) add_norm_called("second norm");
-  if (before && row.places != NormPlaces::parallel)
+  if (before && places != NormPlaces::parallel)
     add_norm_called(after ? "third norm" : "second norm");
   add_steps(steps, feeding);
   if (after) add_norm_called("fourth norm");
@@ -301,11 +316,14 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
   keys.need(needed);
   const Sizes sizes = read_sizes(keys, row.defaults);
   Blueprint blueprint = start(keys, sizes, row.defaults.tied, row.norm);
+  if (row.norms_words)
+    blueprint.embedding.push_back(norm("embedding norm", sizes.hidden, row.norm));
   GroupedAttention attending = attention_of(row, keys, sizes);
   blueprint.numbers.causal = attending.causal;
   if (row.norm != NormWeights::weight_and_bias) keys.same("use_rmsnorm", true);
-  const bool bias = !row.feed_forward.bias_key.empty() &&
-                    keys.flag(row.feed_forward.bias_key, row.feed_forward.bias);
+  const bool bias = row.feed_forward.bias_key.empty()
+                        ? row.feed_forward.bias
+                        : keys.flag(row.feed_forward.bias_key, row.feed_forward.bias);
   Steps dense = feed_forward({.hidden = sizes.hidden,
                               .inner = sizes.inner,
                               .gated = row.feed_forward.gated,
@@ -327,10 +345,11 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
   }
   const std::vector<std::int64_t> windows =
       windows_of(row.attention, keys, sizes.blocks, blueprint.notes);
+  const NormPlaces places = places_of(row, keys);
   for (std::size_t block = 0; block < windows.size(); ++block) {
     attending.window = windows[block];
     blueprint.blocks.push_back(
-        block_of(row, sizes.hidden, attention(attending), sparse[block] ? routed : dense));
+        block_of(row, places, sizes.hidden, attention(attending), sparse[block] ? routed : dense));
   }
   if (!row.head_bias_key.empty()) blueprint.head_bias = keys.flag(row.head_bias_key, false);
   if (row.is_plain || row.is_trained) set_trained(row, blueprint, attending, bias, windows);

@@ -25,15 +25,20 @@ enum class Windows {
   late,      ///< with "use_sliding_window" those from "max_window_layers" on (Qwen2)
   odd,       ///< with it every other one before "max_window_layers" (Qwen2-MoE)
   pattern,   ///< all but each n-th, or as "layer_types" say
+  led,       ///< all but the first of each n, or as they say
+  inner,     ///< all but the first two, each fourth from the second on, and the last (Flint)
+  typed,     ///< as "layer_types" say; absent: none
+  last,      ///< those from "max_window_layers" on (dots.llm1)
   unturned,  ///< with "use_sliding_window" those without rotary positions (SmolLM3)
 };
 
 struct AttentionRow {
   QueryKeyNorm norms = QueryKeyNorm::none;
-  std::string_view norms_key;        ///< of a flag (absent: false) that switches them on
+  std::string_view norms_key;        ///< of a flag that switches them on
+  bool norms_by_default = false;     ///< where the flag is absent
   std::string_view bias_key;         ///< of queries, keys and values; none: as `bias`
   bool bias = false;                 ///< its default
-  std::string_view output_bias_key;  ///< "": none; may be `bias_key`
+  std::string_view output_bias_key;  ///< none: as `output_bias`; may be `bias_key`
   bool output_bias = false;
   Windows windows = Windows::none;
   std::int64_t window = 0;  ///< default of "sliding_window"; 0: null
@@ -49,7 +54,7 @@ struct AttentionRow {
 
 struct FeedForwardRow {
   bool gated = true;
-  std::string_view bias_key;
+  std::string_view bias_key;  ///< none: as `bias`
   bool bias = false;
   std::int64_t activation_numbers = 0;  ///< trainable ones of the activation
 };
@@ -58,9 +63,9 @@ struct FeedForwardRow {
 enum class SparseBlocks {
   all,
   after_first,  ///< those from `dense` on
-  stepped,      ///< each "decoder_sparse_step"-th that is not among "mlp_only_layers"
-  typed,        ///< as "mlp_layer_types" say ("dense", "sparse"); by default those from `dense` on
-  interval,     ///< ERNIE's start, end and interval
+  stepped,   ///< each "decoder_sparse_step"-th not among "mlp_only_layers" (absent: first `dense`)
+  typed,     ///< as "mlp_layer_types" say ("dense", "sparse"); by default those from `dense` on
+  interval,  ///< ERNIE's start, end and interval
 };
 
 struct MixtureRow {
@@ -93,6 +98,7 @@ struct DecoderRow {
   Defaults defaults;
   NormWeights norm = NormWeights::weight;
   NormPlaces places = NormPlaces::before;
+  std::string_view after_key;  ///< of a flag (absent: true); false: `around` is only `before`
   AttentionRow attention;
   FeedForwardRow feed_forward;
   MixtureRow mixture = {};
@@ -100,6 +106,7 @@ struct DecoderRow {
   bool is_plain = false;       ///< a Transformer's numbers say it all, but for windows and the like
   bool is_trained = false;     ///< the executor computes its steps, but for windows and the like
   double norm_epsilon = 1e-6;  ///< default of "rms_norm_eps"
+  bool norms_words = false;    ///< a norm follows the word embedding
   bool is_gemma = false;       ///< its blocks scale and norm as Gemma 3's do
   bool predicts = false;       ///< "num_nextn_predict_layers" are modules of DeepSeek-V3's form
   /// Keys that stand in the family's files and change neither parameters nor work.
@@ -108,6 +115,9 @@ struct DecoderRow {
 
 Blueprint read_decoder(const DecoderRow& row, Keys& keys);
 
+/// Those with experts.
+std::vector<DecoderRow> mixture_rows();
+/// All.
 const std::vector<DecoderRow>& decoder_rows();
 
 }  // namespace stagecraft

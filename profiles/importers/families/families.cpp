@@ -26,18 +26,25 @@ constexpr std::array families{
     Family{"deepseek_v3", read_deepseek_v3},
     Family{"deepseek_v32", read_deepseek_v32},
     Family{"deepseek_v4", read_deepseek_v4},
+    Family{"axk1", read_axk1},
+    Family{"youtu", read_youtu},
+    Family{"minicpm3", read_minicpm3},
     Family{"glm4_moe_lite", read_glm4_moe_lite},
     Family{"glm_moe_dsa", read_glm_moe_dsa},
     Family{"longcat_flash", read_longcat_flash},
     Family{"kimi_linear", read_kimi_linear},
     Family{"llama4_text", read_llama4},
     Family{"mimo_v2_flash", read_mimo_v2_flash},
+    Family{"cohere2_moe", read_cohere2_moe},
+    Family{"laguna", read_laguna},
     Family{"gemma3n_text", read_gemma3n},
     Family{"gemma4_text", read_gemma4},
+    Family{"gemma4_unified_text", read_gemma4_unified},
     Family{"qwen3_next", read_qwen3_next},
     Family{"qwen3_5_text", read_qwen3_5},
     Family{"qwen3_5_moe_text", read_qwen3_5_moe},
     Family{"mamba", read_mamba},
+    Family{"falcon_mamba", read_falcon_mamba},
     Family{"mamba2", read_mamba2},
     Family{"bamba", read_bamba},
     Family{"falcon_h1", read_falcon_h1},
@@ -81,9 +88,9 @@ std::string family_called(const std::string& model_type) {
 }
 
 bool names_modules_its_own_way(std::string_view family) {
-  constexpr std::array own_names{"gpt_neox",   "gptj",   "falcon",   "phi",
-                                 "mamba",      "mamba2", "bamba",    "falcon_h1",
-                                 "nemotron_h", "lfm2",   "lfm2_moe", "opt"};
+  constexpr std::array own_names{"gpt_neox", "gptj",         "falcon", "phi",       "mamba",
+                                 "mamba2",   "falcon_mamba", "bamba",  "falcon_h1", "nemotron_h",
+                                 "lfm2",     "lfm2_moe",     "opt",    "persimmon", "nanochat"};
   return std::find(own_names.begin(), own_names.end(), family) != own_names.end();
 }
 

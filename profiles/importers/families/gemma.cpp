@@ -203,16 +203,24 @@ Steps gemma4_experts(Keys& keys, std::int64_t hidden, Transformer& numbers_of_mo
   return steps;
 }
 
-}  // namespace
+/// What Gemma 4's text models differ in.
+struct Gemma4Row {
+  std::int64_t positions = 0;
+  std::int64_t window = 0;
+  bool sees_by_itself = false;  ///< no encoder, and neither embeddings for each layer nor experts
+};
 
-Blueprint read_gemma4(Keys& keys) {
-  Sizes sizes = read_gemma_sizes(keys, {262144, 2304, 0, 30, 8, 4, 256, 131072, true});
+Blueprint read_gemma4_family(Keys& keys, const Gemma4Row& row) {
+  const Sizes sizes = read_gemma_sizes(keys, {262144, 2304, 0, 30, 8, 4, 256, row.positions, true});
   const std::int64_t hidden = sizes.hidden;
   const std::int64_t inner = keys.count("intermediate_size", 9216);
-  const PerLayerInput input{keys.count("vocab_size_per_layer_input", 262144),
-                            keys.natural("hidden_size_per_layer_input", 256)};
+  PerLayerInput input;
+  if (!row.sees_by_itself) {
+    input = {keys.count("vocab_size_per_layer_input", 262144),
+             keys.natural("hidden_size_per_layer_input", 256)};
+  }
   const std::int64_t shared = shared_layers(keys, sizes.blocks, 0);
-  const std::int64_t window = keys.count("sliding_window", 512);
+  const std::int64_t window = keys.count("sliding_window", row.window);
   const bool one_for_both = keys.flag("attention_k_eq_v", false);
   const bool wide = keys.flag("use_double_wide_mlp", false);
   std::vector<std::string> words = words_of_blocks(
@@ -224,9 +232,11 @@ Blueprint read_gemma4(Keys& keys) {
   blueprint.numbers.feed_forward = inner;
   add_per_layer_embedding(blueprint, input, sizes.blocks);
   Steps experts;
-  if (keys.flag("enable_moe_block", false))
-    experts = gemma4_experts(keys, hidden, blueprint.numbers);
-  keys.ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});
+  if (!row.sees_by_itself) {
+    if (keys.flag("enable_moe_block", false))
+      experts = gemma4_experts(keys, hidden, blueprint.numbers);
+    keys.ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});
+  }
   // Images see each other; between words the mask is causal all the same.
   if (keys.word("use_bidirectional_attention", "") != "vision")
     keys.only("use_bidirectional_attention", {"vision"});
@@ -251,6 +261,16 @@ Blueprint read_gemma4(Keys& keys) {
     blueprint.blocks.push_back(block);
   }
   return blueprint;
+}
+
+}  // namespace
+
+Blueprint read_gemma4(Keys& keys) {
+  return read_gemma4_family(keys, {.positions = 131072, .window = 512});
+}
+
+Blueprint read_gemma4_unified(Keys& keys) {
+  return read_gemma4_family(keys, {.positions = 262144, .window = 1024, .sees_by_itself = true});
 }
 
 }  // namespace stagecraft

@@ -16,7 +16,8 @@ struct LatentRow {
   std::int64_t experts = 256, active = 8, inner = 2048, shared = 1, dense = 0;
   ExpertGroups groups;
   Indexer indexer;
-  bool has_types = false;  ///< "mlp_layer_types" say which blocks are dense
+  bool has_types = false;      ///< "mlp_layer_types" say which blocks are dense
+  bool norms_experts = false;  ///< a norm follows the experts
   std::string_view rotary_key = "qk_rope_head_dim";
   std::string_view feed_forward_bias_key;
   bool is_plain = false;
@@ -160,7 +161,8 @@ Blueprint read_latent_family(Keys& keys, const LatentRow& row) {
   const bool bias = mixing.shared_bias;
   const Steps dense = feed_forward(
       {.hidden = sizes.hidden, .inner = sizes.inner, .up_bias = bias, .down_bias = bias});
-  const Steps sparse = mixture(mixing);
+  Steps sparse = mixture(mixing);
+  if (row.norms_experts) sparse.push_back(norm("output norm", sizes.hidden));
   std::vector<std::string> indexers;
   if (row.indexer.heads > 0) {
     attending.indexer = {.heads = keys.count("index_n_heads", row.indexer.heads),
@@ -179,6 +181,23 @@ Blueprint read_latent_family(Keys& keys, const LatentRow& row) {
       std::find(kinds.begin(), kinds.end(), "sparse") - kinds.begin();
   blueprint.prediction_modules = keys.natural("num_nextn_predict_layers|num_mtp_layers", 0);
   if (row.is_plain && !attending.bias && !bias) set_latent_numbers(blueprint, attending);
+  return blueprint;
+}
+
+/// All blocks alike and dense.
+Blueprint read_dense_latent_family(Keys& keys, const LatentRow& row) {
+  keys.need({"intermediate_size", "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim"});
+  Defaults defaults = row.sizes;
+  defaults.head_width = row.rotary + row.plain;
+  defaults.latent = true;
+  const Sizes sizes = read_sizes(keys, defaults);
+  Blueprint blueprint = start(keys, sizes, defaults.tied);
+  const bool bias =
+      !row.feed_forward_bias_key.empty() && keys.flag(row.feed_forward_bias_key, false);
+  const Steps dense = feed_forward(
+      {.hidden = sizes.hidden, .inner = sizes.inner, .up_bias = bias, .down_bias = bias});
+  blueprint.blocks.assign(static_cast<std::size_t>(sizes.blocks),
+                          latent_block(read_latent_shape(keys, row, sizes), dense));
   return blueprint;
 }
 
@@ -213,6 +232,34 @@ Blueprint read_deepseek_v32(Keys& keys) {
                                    .groups = {.count = 8, .active = 4},
                                    .indexer = {.heads = 64, .width = 128, .keys = 2048},
                                    .has_types = true});
+}
+
+Blueprint read_axk1(Keys& keys) {
+  return read_latent_family(keys, {.sizes = {163840, 7168, 18432, 61, 64, 64, 0, 32768},
+                                   .experts = 192,
+                                   .dense = 1,
+                                   .groups = {.count = 8, .active = 4},
+                                   .has_types = true,
+                                   .norms_experts = true});
+}
+
+Blueprint read_youtu(Keys& keys) {
+  return read_dense_latent_family(keys,
+                                  {.sizes = {128256, 2048, 6144, 32, 16, 16, 0, 131072, true}});
+}
+
+/// Values are by default as wide as heads that divide the hidden width.
+Blueprint read_minicpm3(Keys& keys) {
+  keys.ignore({"scale_emb", "scale_depth", "dim_model_base"});
+  LatentRow row{.sizes = {73448, 2560, 6400, 62, 40, 40, 0, 32768, true},
+                .query_rank = 768,
+                .key_value_rank = 256,
+                .rotary = 32,
+                .plain = 64,
+                .feed_forward_bias_key = "mlp_bias"};
+  const std::int64_t heads = keys.count("num_attention_heads", row.sizes.heads);
+  row.value = std::max<std::int64_t>(keys.count("hidden_size", row.sizes.hidden) / heads, 1);
+  return read_dense_latent_family(keys, row);
 }
 
 Blueprint read_glm4_moe_lite(Keys& keys) {

@@ -187,8 +187,10 @@ Blueprint read_kimi_linear(Keys& keys) {
   return blueprint;
 }
 
-/// Blocks of one norm and one mixer.
-Blueprint read_mamba(Keys& keys) {
+namespace {
+
+/// Blocks of one norm and one mixer; `normed`: within it, too, without weights.
+Blueprint read_mamba_family(Keys& keys, bool normed) {
   keys.need({"hidden_size", "num_hidden_layers", "vocab_size"});
   Sizes sizes;
   sizes.hidden = keys.count("hidden_size", 768);
@@ -203,7 +205,9 @@ Blueprint read_mamba(Keys& keys) {
                    .rank = automatic ? rank : keys.count("time_step_rank", rank),
                    .kernel = keys.count("conv_kernel", 4),
                    .convolution_bias = keys.flag("use_conv_bias", true),
-                   .bias = keys.flag("use_bias", false)};
+                   .bias = keys.flag("use_bias", false),
+                   .normed = normed,
+                   .norm_weights = NormWeights::none};
   shape.inner = keys.count("intermediate_size", shape.inner);
   sizes.inner = shape.inner;
   sizes.heads = sizes.key_value_heads = 1;
@@ -217,6 +221,17 @@ Blueprint read_mamba(Keys& keys) {
   add_steps(block, mamba(shape));
   blueprint.blocks.assign(static_cast<std::size_t>(sizes.blocks), block);
   return blueprint;
+}
+
+}  // namespace
+
+Blueprint read_mamba(Keys& keys) {
+  return read_mamba_family(keys, false);
+}
+
+Blueprint read_falcon_mamba(Keys& keys) {
+  keys.ignore({"mixer_rms_eps"});
+  return read_mamba_family(keys, true);
 }
 
 Blueprint read_mamba2(Keys& keys) {

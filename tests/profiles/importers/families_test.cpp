@@ -605,6 +605,158 @@ const std::vector<Counted>& counted_families() {
        R"("n_routed_experts": 4, "n_shared_experts": 2, "num_experts_per_tok": 2, )"
        R"("first_k_dense_replace": 1, "attention_bias": true, )"
        R"("tie_word_embeddings": false, "head_dim": 16)"},
+      {"iquestcoder", 39'794'283'520, "", 28'416,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("head_dim": 8, "attention_bias": true, "mlp_bias": true)"},
+      {"cwm", 32'581'097'472, "", 68'352,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("head_dim": 16, "sliding_window": 8, "mlp_bias": true, "layer_types": )"
+       R"(["sliding_attention", "full_attention"])"},
+      {"granite_swa", 2'144'463'840, "", 17'216,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": true, "sliding_window": 8, "mlp_bias": false, )"
+       R"("layer_types": ["sliding_attention", "sliding_attention"])"},
+      {"granitemoe_swa", 37'039'117'312, "", 189'136,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": true, "sliding_window": 8, "num_local_experts": 8, )"
+       R"("num_experts_per_tok": 2, "shared_intermediate_size": 24, "layer_types": )"
+       R"(["full_attention", "full_attention"])"},
+      {"nanochat", 256'573'440, "", 19'648,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": true)"},
+      {"vaultgemma", 2'614'222'080, "", 80'832,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("head_dim": 16, "attention_bias": true, "sliding_window": 8, "layer_types": )"
+       R"(["full_attention", "full_attention"])"},
+      {"helium", 2'172'643'840, "", 49'952,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("attention_bias": true, "mlp_bias": true, "head_dim": 8)"},
+      {"persimmon", 9'397'175'296, "", 18'176,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("qk_layernorm": true)"},
+      {"jais2", 8'090'401'280, "", 87'072,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("head_dim": 24, "attention_bias": true, "mlp_bias": true)"},
+      {"hyperclovax", 6'738'677'760, "", 118'112,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("head_dim": 16, "attention_bias": true, "mlp_bias": true, "use_post_norm": )"
+       R"(true)"},
+      {"dots1", 163'585'920'960,
+       R"("n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6)", 113'504,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("num_experts_per_tok": 2, "moe_intermediate_size": 40, "attention_bias": )"
+       R"(true, "sliding_window": 8, "n_routed_experts": 4, "n_shared_experts": 1, )"
+       R"("n_group": 1, "topk_group": 1, "first_k_dense_replace": 2, "layer_types": )"
+       R"(["full_attention", "sliding_attention", "sliding_attention"])"},
+      {"flex_olmo", 33'270'665'216, "", 286'784,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": true, "num_experts": 8, "num_experts_per_tok": 2)"},
+      {"mellum", 12'149'923'072, "", 77'024,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("num_experts_per_tok": 2, "moe_intermediate_size": 24, "head_dim": 24, )"
+       R"("attention_bias": true, "sliding_window": 8, "num_experts": 8, )"
+       R"("layer_types": ["sliding_attention", "sliding_attention"], )"
+       R"("mlp_layer_types": ["dense", "dense"])"},
+      {"kolibri1", 78'103'055'360, "", 55'392,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("num_experts_per_tok": 2, "moe_intermediate_size": 40, "head_dim": 16, )"
+       R"("sliding_window": 8, "num_experts": 4, "shared_expert_intermediate_size": )"
+       R"(24, "layer_types": ["full_attention", "sliding_attention"])"},
+      {"flint", 39'785'287'456, "", 45'896,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("num_experts_per_tok": 2, "moe_intermediate_size": 24, "head_dim": 24, )"
+       R"("attention_bias": true, "sliding_window": 8, "num_experts": 4, )"
+       R"("decoder_sparse_step": 2, "mlp_only_layers": [0], )"
+       R"("shared_expert_intermediate_size": 24, "layer_types": ["full_attention", )"
+       R"("full_attention"])"},
+      {"aria_text", 18'517'069'824, "", 156'064,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("head_dim": 8, "attention_bias": true, "mlp_bias": true, "moe_num_experts": )"
+       R"(8, "moe_topk": 2, "moe_num_shared_experts": 1)"},
+      {"cohere2_moe", 190'004'928'512, "", 137'536,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("head_dim": 8, "attention_bias": true, "sliding_window": 8, "num_experts": )"
+       R"(4, "num_experts_per_tok": 1, "num_shared_experts": 2, )"
+       R"("prefix_dense_intermediate_size": 72, "rms_norm_eps": 1e-05, "layer_types": )"
+       R"(["full_attention", "full_attention"], "mlp_layer_types": ["dense", )"
+       R"("sparse"])"},
+      {"laguna", 33'189'975'808, "", 48'328,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("num_experts_per_tok": 1, "moe_intermediate_size": 40, "head_dim": 8, )"
+       R"("attention_bias": true, "sliding_window": 8, "num_experts": 4, )"
+       R"("shared_expert_intermediate_size": 24, "gating": "per-element", )"
+       R"("layer_types": ["sliding_attention", "sliding_attention"], )"
+       R"("num_attention_heads_per_layer": [4, 4], "mlp_layer_types": ["sparse", )"
+       R"("sparse"])"},
+      {"gemma4_unified_text", 3'010'758'400, "", 96'944,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("head_dim": 16, "attention_bias": true, "attention_k_eq_v": true, )"
+       R"("num_global_key_value_heads": 1, "global_head_dim": 16, )"
+       R"("num_kv_shared_layers": 0, "use_double_wide_mlp": true, "sliding_window": 8)"},
+      {"axk1", 518'983'052'288, "", 60'144,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, "q_lora_rank": )"
+       R"(24, "kv_lora_rank": 24, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, )"
+       R"("v_head_dim": 16, "n_routed_experts": 4, "n_shared_experts": 1, "n_group": )"
+       R"(1, "topk_group": 1, "attention_bias": true, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 24, "mlp_layer_types": ["sparse", "sparse"], )"
+       R"("num_key_value_heads": 8)"},
+      {"youtu", 1'961'560'064, "", 31'152,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, "q_lora_rank": )"
+       R"(24, "kv_lora_rank": 24, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, )"
+       R"("v_head_dim": 16, "attention_bias": true, "num_key_value_heads": 4)"},
+      {"minicpm3", 4'073'875'968, "", 33'232,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, "q_lora_rank": )"
+       R"(24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, )"
+       R"("v_head_dim": null, "attention_bias": true, "mlp_bias": false, )"
+       R"("num_key_value_heads": 8)"},
+      {"falcon_mamba", 159'308'544, "", 57'648,
+       R"("vocab_size": 96, "hidden_size": 48, "num_hidden_layers": 3, "state_size": )"
+       R"(8, "expand": 2, "conv_kernel": 4, "use_bias": true, "use_conv_bias": true, )"
+       R"("time_step_rank": "auto", "tie_word_embeddings": true)"},
   };
   return rows;
 }
@@ -700,4 +852,73 @@ TEST_CASE("a key that no family knows is refused by name, a silent or harmless o
         row,
         R"(, "use_gates": false, "extras": [], "eos_token_id": [1, 2], "some_dropout": 0.1)")));
   }
+}
+
+namespace {
+
+/// "F": a block that sees all tokens, "S": one with a window.
+std::string windows_in_words(const Model& model) {
+  std::string words;
+  for (const Layer& layer : model.layers) {
+    for (const Step& step : layer.steps) {
+      if (step.kind == StepKind::attention) words += step.window > 0 ? 'S' : 'F';
+    }
+  }
+  return words;
+}
+
+std::string windows_by_default(const std::string& family, int layers, const std::string& more) {
+  const std::string config =
+      concat("{\"text_config\": {\"model_type\": \"", family,
+             "\", \"hidden_size\": 32, \"num_attention_heads\": 4, \"num_key_value_heads\": 4, ",
+             "\"num_hidden_layers\": ", layers, more, "}}");
+  return windows_in_words(import_text(config).model);
+}
+
+}  // namespace
+
+TEST_CASE("without \"layer_types\" blocks have windows as the family's class gives them") {
+  CHECK(windows_by_default("cwm", 9, "") == "FSSSFSSSF");
+  CHECK(windows_by_default("granite_swa", 6, "") == "FSSSFS");
+  CHECK(windows_by_default("granitemoe_swa", 6, "") == "FSSSFS");
+  CHECK(windows_by_default("vaultgemma", 4, "") == "SFSF");
+  CHECK(windows_by_default("kolibri1", 6, "") == "SSSSFS");
+  CHECK(windows_by_default("flint", 12, "") == "FFSSSFSSSFSF");
+  CHECK(windows_by_default("mellum", 3, "") == "FFF");
+  CHECK(windows_by_default("laguna", 3, "") == "FFF");
+  CHECK(windows_by_default("cohere2_moe", 6, "") == "SSSFSS");
+  CHECK(windows_by_default("cohere2_moe", 6, R"(, "first_k_dense_replace": 1)") == "FSSSFS");
+  const std::string experts =
+      R"(, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2)";
+  CHECK(windows_by_default("dots1", 3, experts + R"(, "max_window_layers": 1)") == "FSS");
+  CHECK(windows_by_default("dots1", 3, experts) == "FFF");
+}
+
+TEST_CASE("gates of Laguna's heads: one number for each head, or one for each of its numbers") {
+  const auto weights_of_gate = [](const std::string& gating) {
+    const Model model = import_text(concat(R"({"text_config": {"model_type": "laguna", )",
+                                           R"("num_hidden_layers": 1, "hidden_size": 32, )",
+                                           R"("num_attention_heads": 8, "head_dim": 16, )",
+                                           "\"gating\": ", gating, "}}"))
+                            .model;
+    for (const Step& step : model.layers[1].steps) {
+      if (step.name == "attention gate" && step.kind == StepKind::product)
+        return parameters(step) / 32;
+    }
+    return std::int64_t{0};
+  };
+  CHECK(weights_of_gate("true") == 8);
+  CHECK(weights_of_gate("\"per-head\"") == 8);
+  CHECK(weights_of_gate("\"per-element\"") == 8 * 16);
+  CHECK_THAT(message_of([&] { weights_of_gate("\"per-word\""); }),
+             ContainsSubstring("\"per-word\" is not known here"));
+}
+
+TEST_CASE("NanoChat's base model is no chat model of InternVL's, and has no head") {
+  const std::string config = R"("model_type": "nanochat", "hidden_size": 32, "vocab_size": 96,
+    "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48)";
+  const Model base = import_text("{\"architectures\": [\"NanoChatModel\"], " + config + "}").model;
+  const Model whole =
+      import_text("{\"architectures\": [\"NanoChatForCausalLM\"], " + config + "}").model;
+  CHECK(parameters(whole) - parameters(base) == 96 * 32);
 }
