@@ -143,12 +143,18 @@ Steps latent_attention(const LatentShape& shape) {
   if (shape.query_rank > 0) {
     steps.push_back(product("query down", shape.query_rank, shape.hidden, shape.bias));
     steps.push_back(norm("query norm", shape.query_rank));
-    steps.push_back(divided("query up", queries, shape.query_rank, false, shape.heads));
+    const std::int64_t latents = shape.gated ? 2 * shape.query_rank : shape.query_rank;
+    steps.push_back(
+        divided("query up", shape.gated ? queries + values : queries, latents, false, shape.heads));
   } else {
     steps.push_back(divided("query", queries, shape.hidden, false, shape.heads));
   }
   steps.push_back(beside(product("key value down", shape.key_value_rank + shape.rotary_width,
                                  shape.hidden, shape.bias)));
+  const bool is_gated = shape.gated || shape.own_gate || shape.head_gate;
+  const std::int64_t gate = shape.head_gate ? shape.heads : values;
+  if (shape.own_gate || shape.head_gate)
+    steps.push_back(beside(divided("attention gate", gate, shape.hidden, false, shape.heads)));
   steps.push_back(norm("key norm", shape.key_value_rank));
   steps.push_back(divided("key value up", shape.heads * (shape.plain_width + shape.value_width),
                           shape.key_value_rank, false, shape.heads));
@@ -157,11 +163,13 @@ Steps latent_attention(const LatentShape& shape) {
   if (chooses && shape.indexer.computes) add_steps(steps, indexer_steps(shape));
   steps.push_back({.kind = StepKind::attention,
                    .name = "attention",
+                   .outputs = shape.sinks ? shape.heads : 0,
                    .heads = shape.heads,
                    .key_value_heads = shape.heads,
                    .score_width = width,
                    .value_width = shape.value_width,
                    .window = chooses ? shape.indexer.keys : 0});
+  if (is_gated) steps.push_back(elementwise("attention gate", values, values + gate));
   steps.push_back(beside(summed("attention output", shape.hidden, values, shape.bias)));
   return steps;
 }
@@ -300,20 +308,53 @@ Steps gated_delta(const DeltaShape& shape) {
 
 Steps kimi_delta(const KimiDeltaShape& shape) {
   const std::int64_t all = shape.heads * shape.width;
-  return {divided("query", all, shape.hidden, false, shape.heads),
-          beside(divided("key", all, shape.hidden, false, shape.heads)),
-          beside(divided("value", all, shape.hidden, false, shape.heads)),
-          convolved("mixer convolution", 3 * all, shape.kernel, false),
-          beside(product("step size", shape.width, shape.hidden)),
-          divided("step size", all, shape.width, false, shape.heads),
-          numbers("mixer numbers", all + shape.heads),
-          beside(divided("step size", shape.heads, shape.hidden)),
-          beside(product("output down", shape.width, shape.hidden)),
-          divided("output up", all, shape.width, false, shape.heads),
-          recurrent("gated delta rule", shape.heads, shape.width, shape.width),
-          mixer_norm(shape.width, all),
-          elementwise("mixer gate", all, 2 * all),
-          summed("mixer output", shape.hidden, all)};
+  const auto whole = [&](std::string_view name) {
+    return divided(name, all, shape.hidden, false, shape.heads);
+  };
+  const auto low = [&](std::string_view name) { return product(name, shape.width, shape.hidden); };
+  const auto high = [&](std::string_view name) {
+    return divided(name, all, shape.width, false, shape.heads);
+  };
+  Steps steps{whole("query"), beside(whole("key")), beside(whole("value")),
+              convolved("mixer convolution", 3 * all, shape.kernel, false)};
+  if (shape.low_ranks) {
+    add_steps(steps, {beside(low("step size")), high("step size")});
+  } else {
+    steps.push_back(beside(whole("step size")));
+  }
+  steps.push_back(numbers("mixer numbers", all + shape.heads));
+  steps.push_back(beside(divided("step size", shape.heads, shape.hidden)));
+  if (shape.low_ranks) {
+    add_steps(steps, {beside(low("output down")), high("output up")});
+  } else {
+    steps.push_back(beside(whole("mixer gate")));
+  }
+  add_steps(steps, {recurrent("gated delta rule", shape.heads, shape.width, shape.width),
+                    mixer_norm(shape.width, all), elementwise("mixer gate", all, 2 * all),
+                    summed("mixer output", shape.hidden, all)});
+  return steps;
+}
+
+Steps hyper_connections(std::int64_t hidden, std::int64_t streams, bool mix) {
+  const std::int64_t outputs = 2 * streams + (mix ? streams * streams : 0);
+  return {product("hyper-connections", outputs, streams * hidden),
+          numbers("hyper-connections", outputs + (mix ? 3 : 2))};
+}
+
+Steps joined_streams(std::int64_t hidden, std::int64_t streams) {
+  return {product("hyper-connections", streams, streams * hidden),
+          numbers("hyper-connections", streams + 1)};
+}
+
+Steps griffin(const GriffinShape& shape) {
+  const std::int64_t width = shape.width;
+  return {divided("mixer input", 2 * width, shape.hidden, true),
+          convolved("mixer convolution", width, shape.kernel, true),
+          // Two gates, each of a matrix for each head's part of the width.
+          beside(divided("step size", 2 * width, width / shape.heads, true, shape.heads)),
+          numbers("mixer numbers", width), recurrent("linear recurrence", width, 1, 1),
+          elementwise("mixer gate", width, 2 * width),
+          summed("mixer output", shape.hidden, width, true)};
 }
 
 Steps short_convolution(std::int64_t hidden, std::int64_t kernel, bool bias) {

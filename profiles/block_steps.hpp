@@ -74,6 +74,11 @@ struct LatentShape {
   std::int64_t value_width = 0;
   bool bias = false;  ///< of the projections down and of the output's
   Indexer indexer;    ///< none if it has no heads
+  bool sinks = false;
+  /// The query projection reads the latent with and without its norm, and gives a gate as well.
+  bool gated = false;
+  bool own_gate = false;   ///< as of `GroupedAttention`
+  bool head_gate = false;  ///< as of `GroupedAttention`
 };
 Steps latent_attention(const LatentShape& shape);
 
@@ -153,8 +158,24 @@ struct KimiDeltaShape {
   std::int64_t heads = 0;
   std::int64_t width = 0;
   std::int64_t kernel = 0;
+  bool low_ranks = true;  ///< false: forgetting and the gate come from whole projections (Ling 3)
 };
 Steps kimi_delta(const KimiDeltaShape& shape);
+
+/// Hyper-connections around a half of a block (Zhu et al. 2024): how much of each stream goes in
+/// and of the output into each; where they `mix`, manifold-constrained ones (Xie et al. 2025).
+Steps hyper_connections(std::int64_t hidden, std::int64_t streams, bool mix);
+/// Streams made one behind the last block.
+Steps joined_streams(std::int64_t hidden, std::int64_t streams);
+
+/// The real-gated linear recurrent unit behind a short convolution (Griffin; De et al. 2024).
+struct GriffinShape {
+  std::int64_t hidden = 0;
+  std::int64_t width = 0;
+  std::int64_t heads = 0;  ///< blocks of the gates' matrices
+  std::int64_t kernel = 0;
+};
+Steps griffin(const GriffinShape& shape);
 
 /// A gated convolution of a few tokens (LFM2).
 Steps short_convolution(std::int64_t hidden, std::int64_t kernel, bool bias);

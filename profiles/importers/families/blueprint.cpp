@@ -77,6 +77,25 @@ Blueprint start(Keys& keys, const Sizes& sizes, bool tied, NormWeights norms) {
   return blueprint;
 }
 
+GroupedAttention grouped(const Sizes& sizes, bool bias) {
+  return {.hidden = sizes.hidden,
+          .heads = sizes.heads,
+          .key_value_heads = sizes.key_value_heads,
+          .width = sizes.head_width,
+          .query_bias = bias,
+          .key_bias = bias,
+          .value_bias = bias,
+          .output_bias = bias};
+}
+
+Steps mixed_block(std::int64_t hidden, const Steps& mixer, const Steps& feeding) {
+  Steps steps{norm("first norm", hidden)};
+  add_steps(steps, mixer);
+  steps.push_back(norm("second norm", hidden));
+  add_steps(steps, feeding);
+  return steps;
+}
+
 std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int blocks,
                                          const std::vector<std::string>& known,
                                          const std::function<std::string(int)>& otherwise) {

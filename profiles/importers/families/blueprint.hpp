@@ -69,6 +69,17 @@ int read_blocks(Keys& keys, std::string_view names, std::int64_t otherwise);
 /// Words, last norm and tie; blocks are the caller's.
 Blueprint start(Keys& keys, const Sizes& sizes, bool tied, NormWeights norms = NormWeights::weight);
 
+/// Words of "layer_types".
+inline const std::string attends = "full_attention";
+inline const std::string windowed = "sliding_attention";
+inline const std::string recurs = "linear_attention";
+
+/// Of these sizes; all projections have a bias, or none.
+GroupedAttention grouped(const Sizes& sizes, bool bias);
+
+/// Norm, mixer, norm, feed-forward.
+Steps mixed_block(std::int64_t hidden, const Steps& mixer, const Steps& feeding);
+
 /// A word for each block: the key's if it is there, else `otherwise` of its index. Older words are
 /// read as today's ("mamba" as "linear_attention", "attention" as "full_attention"). Throws Error
 /// (input) for a word that is not among `known`, and unless there are as many as blocks.

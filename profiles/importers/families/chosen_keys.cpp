@@ -1,5 +1,5 @@
-// Families whose layers take turns in what they see: Llama 4, Command A+, Laguna, MiMo-V2 and
-// DeepSeek-V4.
+// Families whose layers take turns in what they see: Llama 4, Command A+, Laguna, MiniMax-M3,
+// MiMo-V2 and DeepSeek-V4.
 
 #include <algorithm>
 
@@ -12,15 +12,7 @@ namespace stagecraft {
 Blueprint read_llama4(Keys& keys) {
   const Sizes sizes = read_sizes(keys, {202048, 5120, 8192, 48, 40, 8, 128, 131072});
   Blueprint blueprint = start(keys, sizes, false);
-  const bool bias = keys.flag("attention_bias", false);
-  GroupedAttention shape{.hidden = sizes.hidden,
-                         .heads = sizes.heads,
-                         .key_value_heads = sizes.key_value_heads,
-                         .width = sizes.head_width,
-                         .query_bias = bias,
-                         .key_bias = bias,
-                         .value_bias = bias,
-                         .output_bias = bias};
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", false));
   const std::int64_t chunk = keys.natural("attention_chunk_size", 8192);
   const std::int64_t interval = keys.count("no_rope_layer_interval|nope_layer_interval", 4);
   std::vector<std::int64_t> turns = keys.numbers("no_rope_layers");
@@ -62,46 +54,28 @@ Blueprint read_llama4(Keys& keys) {
   for (std::size_t block = 0; block < words.size(); ++block) {
     shape.window = words[block] == "chunked_attention" ? chunk : 0;
     shape.rotary_width = turns[block] != 0 ? sizes.head_width : 0;
-    Steps steps{norm("first norm", sizes.hidden)};
-    add_steps(steps, attention(shape));
-    steps.push_back(norm("second norm", sizes.hidden));
-    add_steps(steps, sparse[block] ? mixture(mixing) : dense);
-    blueprint.blocks.push_back(steps);
+    blueprint.blocks.push_back(
+        mixed_block(sizes.hidden, attention(shape), sparse[block] ? mixture(mixing) : dense));
   }
   return blueprint;
 }
-
-namespace {
-
-const std::string full_word = "full_attention";
-const std::string window_word = "sliding_attention";
-
-}  // namespace
 
 /// Attention and feed-forward behind one norm, as in Command R; the first blocks may be dense.
 Blueprint read_cohere2_moe(Keys& keys) {
   keys.need({"num_experts", "num_experts_per_tok"});
   const Sizes sizes = read_sizes(keys, {256000, 8192, 22528, 40, 64, 0, 128, 8192, true});
   Blueprint blueprint = start(keys, sizes, true);
-  const bool bias = keys.flag("attention_bias", false);
-  GroupedAttention shape{.hidden = sizes.hidden,
-                         .heads = sizes.heads,
-                         .key_value_heads = sizes.key_value_heads,
-                         .width = sizes.head_width,
-                         .query_bias = bias,
-                         .key_bias = bias,
-                         .value_bias = bias,
-                         .output_bias = bias};
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", false));
   const std::int64_t window =
       keys.is_null("sliding_window") ? 0 : keys.natural("sliding_window", 4096);
   const std::int64_t first = keys.natural("first_k_dense_replace", 0);
   const std::int64_t dense_pattern = keys.count("prefix_dense_sliding_window_pattern", 1);
   const std::int64_t pattern = keys.count("sliding_window_pattern", 4);
   const std::vector<std::string> words =
-      words_of_blocks(keys, "layer_types", sizes.blocks, {full_word, window_word}, [&](int block) {
+      words_of_blocks(keys, "layer_types", sizes.blocks, {attends, windowed}, [&](int block) {
         const bool sees =
             block < first ? (block + 1) % dense_pattern == 0 : (block - first + 1) % pattern == 0;
-        return sees ? full_word : window_word;
+        return sees ? attends : windowed;
       });
   const std::vector<std::string> kinds =
       words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
@@ -116,7 +90,7 @@ Blueprint read_cohere2_moe(Keys& keys) {
       {.hidden = sizes.hidden, .inner = keys.count("prefix_dense_intermediate_size", sizes.inner)});
   keys.ignore({"expert_selection_fn", "shared_expert_combination_strategy"});
   for (std::size_t block = 0; block < words.size(); ++block) {
-    const bool slides = words[block] == window_word;
+    const bool slides = words[block] == windowed;
     shape.window = slides ? window : 0;
     const bool turns = slides || (kinds[block] == "dense" && dense_pattern == 1);
     shape.rotary_width = turns ? sizes.head_width : 0;
@@ -164,21 +138,14 @@ Blueprint read_laguna(Keys& keys) {
   keys.need({"num_experts", "num_experts_per_tok", "moe_intermediate_size"});
   const Sizes sizes = read_sizes(keys, {100352, 2048, 8192, 40, 48, 8, 128, 131072});
   Blueprint blueprint = start(keys, sizes, false);
-  const bool bias = keys.flag("attention_bias", false);
-  GroupedAttention shape{.hidden = sizes.hidden,
-                         .key_value_heads = sizes.key_value_heads,
-                         .width = sizes.head_width,
-                         .query_bias = bias,
-                         .key_bias = bias,
-                         .value_bias = bias,
-                         .output_bias = bias,
-                         .norms = QueryKeyNorm::shared};
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", false));
+  shape.norms = QueryKeyNorm::shared;
   shape.head_gate = laguna_gates_heads(keys);
   shape.own_gate = !shape.head_gate;
   const std::vector<std::int64_t> heads = laguna_heads(keys, sizes);
   const std::int64_t window = keys.count("sliding_window", 512);
   const std::vector<std::string> words = words_of_blocks(
-      keys, "layer_types", sizes.blocks, {full_word, window_word}, [](int) { return full_word; });
+      keys, "layer_types", sizes.blocks, {attends, windowed}, [](int) { return attends; });
   const std::vector<std::string> kinds =
       words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
                       [](int block) { return block == 0 ? "dense" : "sparse"; });
@@ -193,15 +160,106 @@ Blueprint read_laguna(Keys& keys) {
   keys.refuse_true("moe_apply_router_weight_on_input", "the class in transformers refuses it, too");
   const Steps dense = feed_forward({.hidden = sizes.hidden, .inner = sizes.inner});
   for (std::size_t block = 0; block < words.size(); ++block) {
-    const bool slides = words[block] == window_word;
+    const bool slides = words[block] == windowed;
     shape.heads = heads[block];
     shape.window = slides ? window : 0;
     shape.rotary_width = rotary_width(keys, sizes.head_width, slides ? 1.0 : 0.5, words[block]);
-    Steps steps{norm("first norm", sizes.hidden)};
-    add_steps(steps, attention(shape));
-    steps.push_back(norm("second norm", sizes.hidden));
-    add_steps(steps, kinds[block] == "dense" ? dense : mixture(mixing));
-    blueprint.blocks.push_back(steps);
+    blueprint.blocks.push_back(mixed_block(sizes.hidden, attention(shape),
+                                           kinds[block] == "dense" ? dense : mixture(mixing)));
+  }
+  return blueprint;
+}
+
+namespace {
+
+/// MiniMax-M3's indexer has a few heads for each token, chooses blocks of keys, and has norms of
+/// its own. "sparse_attention_config" is what published files call its numbers.
+struct BlockIndexer {
+  std::int64_t heads = 4, width = 128, block = 128, blocks = 16;
+  std::vector<std::int64_t> chooses;  ///< for each layer; empty: not said
+};
+
+BlockIndexer read_block_indexer(Keys& keys) {
+  BlockIndexer indexer{.heads = keys.count("index_n_heads", 4),
+                       .width = keys.count("index_head_dim", 128),
+                       .block = keys.count("index_block_size", 128),
+                       .blocks = keys.count("index_topk_blocks", 16),
+                       .chooses = {}};
+  keys.ignore({"index_local_blocks"});
+  if (!keys.has("sparse_attention_config")) return indexer;
+  Keys older(keys.at("sparse_attention_config"), true);
+  indexer.heads = older.count("sparse_num_index_heads", indexer.heads);
+  indexer.width = older.count("sparse_index_dim", indexer.width);
+  indexer.block = older.count("sparse_block_size", indexer.block);
+  indexer.blocks = older.count("sparse_topk_blocks", indexer.blocks);
+  indexer.chooses = older.numbers("sparse_attention_freq");
+  older.ignore({"sparse_local_block"});
+  older.refuse_unread("minimax_m3_vl_text");
+  return indexer;
+}
+
+Steps block_indexer(const BlockIndexer& indexer, std::int64_t hidden) {
+  return {divided("indexer query", indexer.heads * indexer.width, hidden, false, indexer.heads),
+          beside(product("indexer key", indexer.width, hidden)),
+          norm("indexer norm", indexer.width),
+          norm("indexer norm", indexer.width),
+          {.kind = StepKind::attention,
+           .name = "indexer",
+           .heads = indexer.heads,
+           .key_value_heads = 1,
+           .score_width = indexer.width}};
+}
+
+/// A word for each block by a list of numbers, one for each.
+std::function<std::string(int)> words_by(Keys& keys, std::string_view name, int blocks,
+                                         const std::vector<std::int64_t>& numbers,
+                                         const std::string& yes, const std::string& no,
+                                         const std::string& otherwise) {
+  if (!numbers.empty() && std::cmp_not_equal(numbers.size(), blocks)) {
+    keys.fail(name, concat("expected a number for each of the ", blocks, " layers, found ",
+                           numbers.size()));
+  }
+  return [=](int block) {
+    if (numbers.empty()) return otherwise;
+    return numbers[static_cast<std::size_t>(block)] != 0 ? yes : no;
+  };
+}
+
+}  // namespace
+
+Blueprint read_minimax_m3(Keys& keys) {
+  keys.need({"num_local_experts|num_experts", "num_experts_per_tok"});
+  const Sizes sizes = read_sizes(keys, {200064, 6144, 3072, 60, 64, 4, 128, 524288});
+  Blueprint blueprint = start(keys, sizes, false);
+  GroupedAttention shape = grouped(sizes, false);
+  shape.norms = QueryKeyNorm::shared;
+  shape.rotary_width = keys.count("rotary_dim", 64);
+  const BlockIndexer indexer = read_block_indexer(keys);
+  const std::string chooses = "minimax_m3_sparse";
+  const std::vector<std::string> words =
+      words_of_blocks(keys, "layer_types", sizes.blocks, {attends, chooses},
+                      words_by(keys, "sparse_attention_config", sizes.blocks, indexer.chooses,
+                               chooses, attends, attends));
+  const std::vector<std::string> kinds =
+      words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
+                      words_by(keys, "moe_layer_freq", sizes.blocks, keys.numbers("moe_layer_freq"),
+                               "sparse", "dense", "sparse"));
+  const MixtureShape mixing{.hidden = sizes.hidden,
+                            .experts = keys.count("num_local_experts|num_experts", 128),
+                            .active = keys.count("num_experts_per_tok", 4),
+                            .inner = sizes.inner,
+                            .shared_inner = keys.count("shared_intermediate_size", 3072)};
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
+  const Steps dense =
+      feed_forward({.hidden = sizes.hidden, .inner = keys.count("dense_intermediate_size", 12288)});
+  keys.ignore({"swiglu_alpha", "swiglu_limit"});
+  for (std::size_t block = 0; block < words.size(); ++block) {
+    const bool is_sparse = words[block] == chooses;
+    shape.window = is_sparse ? indexer.blocks * indexer.block : 0;
+    Steps attending = is_sparse ? block_indexer(indexer, sizes.hidden) : Steps{};
+    add_steps(attending, attention(shape));
+    blueprint.blocks.push_back(
+        mixed_block(sizes.hidden, attending, kinds[block] == "dense" ? dense : mixture(mixing)));
   }
   return blueprint;
 }
@@ -265,11 +323,8 @@ Blueprint read_mimo_v2_flash(Keys& keys) {
     shape.key_value_heads = (slides ? 2 : 1) * sizes.key_value_heads;
     shape.window = slides ? window : 0;
     shape.sinks = slides;
-    Steps steps{norm("first norm", sizes.hidden)};
-    add_steps(steps, attention(shape));
-    steps.push_back(norm("second norm", sizes.hidden));
-    add_steps(steps, kinds[block] == "dense" ? dense : mixture(mixing));
-    blueprint.blocks.push_back(steps);
+    blueprint.blocks.push_back(mixed_block(sizes.hidden, attention(shape),
+                                           kinds[block] == "dense" ? dense : mixture(mixing)));
   }
   return blueprint;
 }
@@ -339,13 +394,6 @@ Steps compressed_attention(const CompressedShape& shape, std::int64_t rate, bool
   return steps;
 }
 
-/// Manifold-constrained hyper-connections around a half of a block.
-Steps hyper_connection(std::int64_t hidden, std::int64_t streams) {
-  const std::int64_t outputs = streams * streams + 2 * streams;
-  return {product("hyper-connections", outputs, streams * hidden),
-          numbers("hyper-connections", outputs + 3)};
-}
-
 }  // namespace
 
 Blueprint read_deepseek_v4(Keys& keys) {
@@ -403,17 +451,16 @@ Blueprint read_deepseek_v4(Keys& keys) {
   const std::int64_t streams = keys.count("hc_mult", 4);
   blueprint.numbers.streams = streams;
   for (const std::string& word : words) {
-    Steps block = hyper_connection(sizes.hidden, streams);
+    Steps block = hyper_connections(sizes.hidden, streams, true);
     block.push_back(norm("first norm", sizes.hidden));
     const std::int64_t rate = word == sparse ? sparse_rate : word == heavy ? heavy_rate : 0;
     add_steps(block, compressed_attention(shape, rate, word == sparse));
-    add_steps(block, hyper_connection(sizes.hidden, streams));
+    add_steps(block, hyper_connections(sizes.hidden, streams, true));
     block.push_back(norm("second norm", sizes.hidden));
     add_steps(block, mixture(mixing));
     blueprint.blocks.push_back(block);
   }
-  const Steps joining{product("hyper-connections", streams, streams * sizes.hidden),
-                      numbers("hyper-connections", streams + 1)};
+  const Steps joining = joined_streams(sizes.hidden, streams);
   blueprint.last.insert(blueprint.last.begin(), joining.begin(), joining.end());
   return blueprint;
 }

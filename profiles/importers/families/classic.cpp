@@ -111,6 +111,48 @@ Blueprint read_gpt2(Keys& keys) {
   return blueprint;
 }
 
+/// Experts in each block, and keys of their own for both halves of it.
+Blueprint read_dbrx(Keys& keys) {
+  keys.need({"d_model|hidden_size", "n_layers|num_hidden_layers", "n_heads|num_attention_heads",
+             "vocab_size"});
+  Sizes sizes;
+  sizes.hidden = keys.count("d_model|hidden_size", 2048);
+  sizes.blocks = read_blocks(keys, "n_layers|num_hidden_layers", 24);
+  sizes.heads = keys.count("n_heads|num_attention_heads", 16);
+  sizes.vocabulary = keys.count("vocab_size", 32000);
+  sizes.positions = keys.count("max_seq_len|max_position_embeddings", 2048);
+  sizes.key_value_heads = 1;
+  if (keys.has("attn_config")) {
+    Keys attending(keys.at("attn_config"), true);
+    sizes.key_value_heads = attending.count("kv_n_heads", 1);
+    attending.refuse_unread("dbrx");
+  }
+  keys.ignore({"num_key_value_heads"});
+  if (sizes.hidden % sizes.heads != 0 || sizes.heads % sizes.key_value_heads != 0) {
+    keys.fail("n_heads|num_attention_heads",
+              concat("expected a divisor of d_model = ", sizes.hidden, " and a multiple of the ",
+                     sizes.key_value_heads, " key-value heads, found ", sizes.heads));
+  }
+  sizes.head_width = sizes.hidden / sizes.heads;
+  MixtureShape mixing{.hidden = sizes.hidden, .experts = 4, .active = 1, .inner = 3584};
+  if (keys.has("ffn_config")) {
+    Keys feeding(keys.at("ffn_config"), true);
+    mixing.experts = feeding.count("moe_num_experts", mixing.experts);
+    mixing.active = feeding.count("moe_top_k", mixing.active);
+    mixing.inner = feeding.count("ffn_hidden_size", mixing.inner);
+    feeding.ignore({"hidden_size", "ffn_act_fn", "moe_jitter_eps", "moe_loss_weight",
+                    "moe_normalize_expert_weights", "uniform_expert_assignment"});
+    feeding.refuse_unread("dbrx");
+  }
+  sizes.inner = mixing.inner;
+  Blueprint blueprint = start(keys, sizes, false);
+  set_experts(keys, "ffn_config", blueprint.numbers, mixing);
+  GroupedAttention shape = grouped(sizes, false);
+  shape.rotary_width = sizes.head_width;
+  fill(blueprint, sizes.blocks, mixed_block(sizes.hidden, attention(shape), mixture(mixing)));
+  return blueprint;
+}
+
 Blueprint read_gpt_bigcode(Keys& keys) {
   keys.refuse_true("add_cross_attention", "blocks with cross-attention are not known here");
   Sizes sizes = read_gpt_sizes(keys, {50257, 768, 0, 12, 12, 0, 0, 1024});

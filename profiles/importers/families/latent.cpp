@@ -18,6 +18,12 @@ struct LatentRow {
   Indexer indexer;
   bool has_types = false;      ///< "mlp_layer_types" say which blocks are dense
   bool norms_experts = false;  ///< a norm follows the experts
+  bool sinks = false;
+  bool gated = false;               ///< as of `LatentShape`
+  bool own_gate = false;            ///< as of `LatentShape`
+  std::int64_t streams = 0;         ///< of hyper-connections; 0: none
+  std::int64_t norm_gate = 0;       ///< rank of what gates norms; 0: nothing does
+  std::int64_t indexers_every = 0;  ///< all but each n-th block take an earlier one's choice
   std::string_view rotary_key = "qk_rope_head_dim";
   std::string_view feed_forward_bias_key;
   bool is_plain = false;
@@ -51,7 +57,10 @@ LatentShape read_latent_shape(Keys& keys, const LatentRow& row, const Sizes& siz
           .plain_width = keys.count("qk_nope_head_dim", row.plain),
           .value_width = keys.count("v_head_dim", row.value),
           .bias = keys.flag("attention_bias", false),
-          .indexer = row.indexer};
+          .indexer = row.indexer,
+          .sinks = row.sinks,
+          .gated = row.gated,
+          .own_gate = row.own_gate};
 }
 
 MixtureShape read_latent_mixture(Keys& keys, const LatentRow& row, std::int64_t hidden,
@@ -122,6 +131,35 @@ std::vector<std::string> indexers_of_blocks(Keys& keys, int blocks) {
   return words_of_blocks(keys, "index_topk_pattern", blocks, known, regular);
 }
 
+/// What stands around the halves of a block.
+struct LatentEdges {
+  std::int64_t streams = 0;    ///< of hyper-connections; 0: none
+  std::int64_t norm_gate = 0;  ///< rank of what gates norms; 0: nothing does
+};
+
+Steps gated_norm(std::string_view name, std::int64_t hidden, std::int64_t rank) {
+  Steps steps{norm(name, hidden)};
+  if (rank > 0) {
+    steps.push_back(product("norm gate", rank, hidden));
+    steps.push_back(product("norm gate", hidden, rank));
+  }
+  return steps;
+}
+
+Steps edged_block(const LatentEdges& edges, const LatentShape& attending, const Steps& feeding,
+                  bool is_dense) {
+  const std::int64_t hidden = attending.hidden;
+  const Steps before =
+      edges.streams > 0 ? hyper_connections(hidden, edges.streams, false) : Steps{};
+  Steps steps = before;
+  add_steps(steps, gated_norm("first norm", hidden, edges.norm_gate));
+  add_steps(steps, latent_attention(attending));
+  add_steps(steps, before);
+  add_steps(steps, gated_norm("second norm", hidden, is_dense ? 0 : edges.norm_gate));
+  add_steps(steps, feeding);
+  return steps;
+}
+
 Blueprint read_latent_family(Keys& keys, const LatentRow& row) {
   std::vector<std::string> needed{"hidden_size",
                                   "num_hidden_layers",
@@ -170,11 +208,27 @@ Blueprint read_latent_family(Keys& keys, const LatentRow& row) {
                          .keys = keys.count("index_topk", row.indexer.keys)};
     words_of_blocks(keys, "layer_types", sizes.blocks, {"indexed_attention"},
                     [](int) { return "indexed_attention"; });
-    indexers = indexers_of_blocks(keys, sizes.blocks);
+    if (row.indexers_every > 0) {
+      indexers =
+          words_of_blocks(keys, "indexer_types", sizes.blocks, {"full", "shared"}, [&](int block) {
+            return std::max(block - 1, 0) % row.indexers_every == 0 ? "full" : "shared";
+          });
+    } else {
+      indexers = indexers_of_blocks(keys, sizes.blocks);
+    }
   }
+  LatentEdges edges;
+  if (row.streams > 0) edges.streams = keys.count("hc_mult", row.streams);
+  if (row.norm_gate > 0) edges.norm_gate = keys.count("gated_norm_rank", row.norm_gate);
   for (std::size_t block = 0; block < kinds.size(); ++block) {
     if (!indexers.empty()) attending.indexer.computes = indexers[block] == "full";
-    blueprint.blocks.push_back(latent_block(attending, kinds[block] == "dense" ? dense : sparse));
+    const bool is_dense = kinds[block] == "dense";
+    blueprint.blocks.push_back(edged_block(edges, attending, is_dense ? dense : sparse, is_dense));
+  }
+  if (edges.streams > 0) {
+    blueprint.numbers.streams = edges.streams;
+    const Steps joining = joined_streams(sizes.hidden, edges.streams);
+    blueprint.last.insert(blueprint.last.begin(), joining.begin(), joining.end());
   }
   set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   blueprint.numbers.experts->dense_blocks =
@@ -241,6 +295,39 @@ Blueprint read_axk1(Keys& keys) {
                                    .groups = {.count = 8, .active = 4},
                                    .has_types = true,
                                    .norms_experts = true});
+}
+
+/// Queries' latent gives a gate, too, and norms have gates of low rank.
+Blueprint read_axk2(Keys& keys) {
+  return read_latent_family(keys, {.sizes = {163840, 2048, 5120, 48, 32, 32, 0, 131072},
+                                   .query_rank = 384,
+                                   .key_value_rank = 128,
+                                   .rotary = 32,
+                                   .plain = 64,
+                                   .value = 64,
+                                   .experts = 128,
+                                   .inner = 512,
+                                   .dense = 1,
+                                   .indexer = {.heads = 16, .width = 128, .keys = 2048},
+                                   .has_types = true,
+                                   .gated = true,
+                                   .norm_gate = 16});
+}
+
+/// Streams side by side; most blocks look at the keys that an earlier one chose.
+Blueprint read_hy_v4(Keys& keys) {
+  keys.ignore({"hc_magnitude", "hc_eps", "learnable_sink_init", "swiglu_limit"});
+  return read_latent_family(keys, {.sizes = {120832, 2816, 6912, 34, 32, 32, 0, 262144},
+                                   .plain = 192,
+                                   .value = 256,
+                                   .inner = 768,
+                                   .dense = 1,
+                                   .indexer = {.heads = 16, .width = 128, .keys = 2048},
+                                   .has_types = true,
+                                   .sinks = true,
+                                   .own_gate = true,
+                                   .streams = 4,
+                                   .indexers_every = 4});
 }
 
 Blueprint read_youtu(Keys& keys) {

@@ -10,29 +10,6 @@ namespace stagecraft {
 
 namespace {
 
-const std::string attends = "full_attention";
-const std::string recurs = "linear_attention";
-
-/// Norm, mixer, norm, feed-forward.
-Steps mixed_block(std::int64_t hidden, const Steps& mixer, const Steps& feeding) {
-  Steps steps{norm("first norm", hidden)};
-  add_steps(steps, mixer);
-  steps.push_back(norm("second norm", hidden));
-  add_steps(steps, feeding);
-  return steps;
-}
-
-GroupedAttention grouped(const Sizes& sizes) {
-  return {.hidden = sizes.hidden,
-          .heads = sizes.heads,
-          .key_value_heads = sizes.key_value_heads,
-          .width = sizes.head_width};
-}
-
-void set_biases(GroupedAttention& shape, bool bias) {
-  shape.query_bias = shape.key_bias = shape.value_bias = shape.output_bias = bias;
-}
-
 /// Of Qwen3-Next and Qwen3.5: three blocks with the gated delta rule to one with gated attention.
 struct QwenMixers {
   Steps attending;
@@ -41,12 +18,11 @@ struct QwenMixers {
 };
 
 QwenMixers read_qwen_mixers(Keys& keys, const Sizes& sizes) {
-  GroupedAttention shape = grouped(sizes);
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", false));
   shape.norms = QueryKeyNorm::shared;
   shape.gated = true;
   keys.ignore({"attn_output_gate", "mamba_ssm_dtype", "mrope_section", "mlp_only_layers",
                "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"});
-  set_biases(shape, keys.flag("attention_bias", false));
   shape.rotary_width = rotary_width(keys, sizes.head_width, 0.25);
   const DeltaShape delta{.hidden = sizes.hidden,
                          .key_heads = keys.count("linear_num_key_heads", 16),
@@ -297,8 +273,7 @@ Blueprint read_bamba(Keys& keys) {
   Blueprint blueprint = start(keys, sizes, false);
   const Mamba2Shape mixer =
       read_mixer(keys, sizes.hidden, keys.count("mamba_expand", 2) * sizes.hidden);
-  GroupedAttention shape = grouped(sizes);
-  set_biases(shape, keys.flag("attention_bias", false));
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", false));
   shape.rotary_width = rotary_width(keys, sizes.head_width, 0.5);
   const bool bias = keys.flag("mlp_bias", false);
   const Steps feeding = feed_forward(
@@ -327,8 +302,7 @@ Blueprint read_falcon_h1(Keys& keys) {
   Mamba2Shape mixer = read_mixer(keys, sizes.hidden, inner);
   mixer.output_bias = keys.flag("projectors_bias", false);
   mixer.normed = keys.flag("mamba_rms_norm", false);
-  GroupedAttention shape = grouped(sizes);
-  set_biases(shape, keys.flag("attention_bias", false));
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", false));
   shape.rotary_width = rotary_width(keys, sizes.head_width);
   const bool bias = keys.flag("mlp_bias", false);
   keys.ignore({"mamba_norm_before_gate", "mlp_multipliers", "ssm_multipliers", "time_step_rank",
@@ -452,7 +426,7 @@ Blueprint read_nemotron_h(Keys& keys) {
   for (const std::string& word : words) {
     Steps block{norm("norm", sizes.hidden)};
     if (word == recurs) add_steps(block, mamba2(mixer));
-    if (word == attends) add_steps(block, attention(grouped(sizes)));
+    if (word == attends) add_steps(block, attention(grouped(sizes, false)));
     if (word == "moe") add_steps(block, mixture(mixing));
     if (word == "mlp") {
       add_steps(block, feed_forward({.hidden = sizes.hidden,
@@ -471,8 +445,7 @@ Blueprint read_granitemoehybrid(Keys& keys) {
   Blueprint blueprint = start(keys, sizes, false);
   const Mamba2Shape mixer =
       read_mixer(keys, sizes.hidden, keys.count("mamba_expand", 2) * sizes.hidden);
-  GroupedAttention shape = grouped(sizes);
-  set_biases(shape, keys.flag("attention_bias", false));
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", false));
   if (keys.word("position_embedding_type", "") == "rope") shape.rotary_width = sizes.head_width;
   const MixtureShape mixing{.hidden = sizes.hidden,
                             .experts = keys.natural("num_local_experts|num_experts", 8),
@@ -499,7 +472,7 @@ namespace {
 
 /// Attention or a short convolution, by block.
 std::vector<Steps> read_lfm2_mixers(Keys& keys, const Sizes& sizes) {
-  GroupedAttention shape = grouped(sizes);
+  GroupedAttention shape = grouped(sizes, false);
   shape.norms = QueryKeyNorm::shared;
   shape.rotary_width = sizes.head_width;
   const Steps convolving =
@@ -569,7 +542,7 @@ Blueprint read_lfm2_moe(Keys& keys) {
 Blueprint read_minimax(Keys& keys) {
   const Sizes sizes = read_sizes(keys, {32000, 4096, 14336, 32, 32, 8, 0, 131072});
   Blueprint blueprint = start(keys, sizes, false);
-  GroupedAttention shape = grouped(sizes);
+  GroupedAttention shape = grouped(sizes, false);
   shape.rotary_width = rotary_width(keys, sizes.head_width);
   const MixtureShape mixing{.hidden = sizes.hidden,
                             .experts = keys.count("num_local_experts|num_experts", 8),

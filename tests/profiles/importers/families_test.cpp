@@ -757,6 +757,80 @@ const std::vector<Counted>& counted_families() {
        R"("vocab_size": 96, "hidden_size": 48, "num_hidden_layers": 3, "state_size": )"
        R"(8, "expand": 2, "conv_kernel": 4, "use_bias": true, "use_conv_bias": true, )"
        R"("time_step_rank": "auto", "tie_word_embeddings": true)"},
+      {"axk2", 20'314'494'976, "", 90'800,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("q_lora_rank": 24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, )"
+       R"("qk_nope_head_dim": 16, "v_head_dim": 16, "n_routed_experts": 4, )"
+       R"("n_shared_experts": 2, "n_group": 1, "topk_group": 1, "attention_bias": )"
+       R"(true, "num_experts_per_tok": 2, "moe_intermediate_size": 24, )"
+       R"("index_n_heads": 2, "index_head_dim": 16, "index_topk": 8, )"
+       R"("gated_norm_rank": 8, "mlp_layer_types": ["sparse", "dense"], )"
+       R"("num_key_value_heads": 4)"},
+      {"hy_v4", 58'278'193'133, "", 75'611,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, "q_lora_rank": )"
+       R"(24, "kv_lora_rank": 24, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, )"
+       R"("v_head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": )"
+       R"(1, "topk_group": 1, "attention_bias": true, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 24, "index_n_heads": 2, "index_head_dim": 16, )"
+       R"("index_topk": 8, "hc_mult": 2, "mlp_layer_types": ["dense", "sparse"], )"
+       R"("indexer_types": ["full", "full"], "num_key_value_heads": 8)"},
+      {"bailing_hybrid", 124'414'191'072, "", 57'600,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, )"
+       R"("v_head_dim": 8, "n_shared_experts": 1, "n_group": 2, "topk_group": 1, )"
+       R"("first_k_dense_replace": 2, "attention_bias": true, "num_experts_per_tok": )"
+       R"(2, "moe_intermediate_size": 24, "num_local_experts": 4, "head_dim": 16, )"
+       R"("short_conv_kernel_size": 2, "layer_types": ["linear_attention", )"
+       R"("full_attention"], "mlp_layer_types": ["sparse", "dense"], )"
+       R"("num_key_value_heads": 8)"},
+      {"jamba", 51'570'323'328, "", 72'804,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("num_experts": 4, "num_experts_per_tok": 1, "expert_layer_period": 3, )"
+       R"("expert_layer_offset": 1, "attn_layer_period": 4, "attn_layer_offset": 1, )"
+       R"("mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_dt_rank": )"
+       R"("auto", "mamba_conv_bias": true, "mamba_proj_bias": true)"},
+      {"olmo_hybrid", 7'430'870'688, "", 63'904,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": false, "linear_num_key_heads": 2, )"
+       R"("linear_num_value_heads": 4, "linear_key_head_dim": 8, )"
+       R"("linear_value_head_dim": 16, "linear_conv_kernel_dim": 4, "layer_types": )"
+       R"(["linear_attention", "full_attention"])"},
+      {"recurrent_gemma", 2'010'263'040, "", 36'704,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": true, "lru_width": 48, "conv1d_width": 4, )"
+       R"("attention_window_size": 8, "block_types": ["attention"])"},
+      {"lfm3", 1'728'801'536, "", 23'232,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("head_dim": 16, "attention_bias": true, "conv_bias": false, "conv_L_cache": )"
+       R"(2, "use_sandwich_norm": true, "use_attention_gate": true, "sliding_window": )"
+       R"(8, "layer_types": ["sliding_attention", "conv"])"},
+      {"minimax_m3_vl_text", 447'186'441'216, "", 76'768,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, "head_dim": )"
+       R"(24, "num_key_value_heads": 2, "index_n_heads": 2, "index_head_dim": 16, )"
+       R"("index_block_size": 4, "num_local_experts": 4, "num_experts_per_tok": 2, )"
+       R"("rotary_dim": 4, "shared_intermediate_size": 24, "dense_intermediate_size": )"
+       R"(72, "layer_types": ["full_attention", "minimax_m3_sparse"], )"
+       R"("mlp_layer_types": ["sparse", "dense"])"},
+      {"dbrx", 2'459'207'680, R"("attn_config": {"rope_theta": 10000.0})", 199'136,
+       R"("vocab_size": 96, "d_model": 32, "n_layers": 3, "n_heads": 8, )"
+       R"("attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0}, "ffn_config": )"
+       R"({"ffn_hidden_size": 80, "moe_num_experts": 8, "moe_top_k": 1})"},
   };
   return rows;
 }
@@ -888,6 +962,17 @@ TEST_CASE("without \"layer_types\" blocks have windows as the family's class giv
   CHECK(windows_by_default("laguna", 3, "") == "FFF");
   CHECK(windows_by_default("cohere2_moe", 6, "") == "SSSFSS");
   CHECK(windows_by_default("cohere2_moe", 6, R"(, "first_k_dense_replace": 1)") == "FSSSFS");
+  CHECK(windows_by_default("bailing_hybrid", 13, "") == "FF");
+  CHECK(windows_by_default("jamba", 13, "") == "FF");
+  CHECK(windows_by_default("olmo_hybrid", 9, "") == "FF");
+  CHECK(windows_by_default("olmo_hybrid", 2, "") == "F");
+  CHECK(windows_by_default("recurrent_gemma", 6, "") == "SS");
+  CHECK(windows_by_default("lfm3", 7, "") == "FSF");
+  CHECK(windows_by_default("minimax_m3_vl_text", 2, "") == "FF");
+  // Before a window of chosen keys the indexer looks at all of them.
+  const std::string sparse =
+      R"(, "sparse_attention_config": {"sparse_attention_freq": [0, 1], "sparse_topk_blocks": 2})";
+  CHECK(windows_by_default("minimax_m3_vl_text", 2, sparse) == "FFS");
   const std::string experts =
       R"(, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2)";
   CHECK(windows_by_default("dots1", 3, experts + R"(, "max_window_layers": 1)") == "FSS");
@@ -921,4 +1006,23 @@ TEST_CASE("NanoChat's base model is no chat model of InternVL's, and has no head
   const Model whole =
       import_text("{\"architectures\": [\"NanoChatForCausalLM\"], " + config + "}").model;
   CHECK(parameters(whole) - parameters(base) == 96 * 32);
+}
+
+TEST_CASE("MiniMax-M3's files may have lists of numbers where its class has words") {
+  const auto imported = [](const std::string& more) {
+    return import_text(
+               "{\"text_config\": {\"model_type\": \"minimax_m3_vl_text\", "
+               "\"num_hidden_layers\": 2" +
+               more + "}}")
+        .model;
+  };
+  CHECK(imported(R"(, "moe_layer_freq": [0, 1])") ==
+        imported(R"(, "mlp_layer_types": ["dense", "sparse"])"));
+  CHECK(imported(R"(, "sparse_attention_config": {"sparse_num_index_heads": 2,
+                      "sparse_index_dim": 64, "sparse_block_size": 16, "sparse_topk_blocks": 8,
+                      "sparse_local_block": 1, "sparse_attention_freq": [1, 0]})") ==
+        imported(R"(, "layer_types": ["minimax_m3_sparse", "full_attention"], "index_n_heads": 2,
+                      "index_head_dim": 64, "index_block_size": 16, "index_topk_blocks": 8)"));
+  CHECK_THAT(message_of([&] { imported(R"(, "moe_layer_freq": [0])"); }),
+             ContainsSubstring("expected a number for each of the 2 layers, found 1"));
 }
