@@ -135,6 +135,23 @@ LayerCost plain_cost(const Model& model, int index, const DeviceKind& device,
   return cost;
 }
 
+/// Of its modules where `again` names some, without messages between peers; else its attention.
+std::optional<SelectiveCost> selective_cost(const LayerOperations& layer, KernelSetting kernels,
+                                            const LayerModules& again, const LayerWork& work,
+                                            Bytes saved) {
+  if (again.empty()) {
+    if (work.rebuilt <= 0) return {};
+    return SelectiveCost{.again = from_seconds(rebuild_seconds(layer, kernels)),
+                         .saved = saved - work.rebuilt};
+  }
+  kernels.again = again;
+  const double seconds = layer_seconds(layer, Recomputed::none, kernels).recompute;
+  if (seconds <= 0) return {};
+  const Bytes freed =
+      kept_bytes(layer, Recomputed::none) - kept_bytes(layer, Recomputed::none, again);
+  return SelectiveCost{.again = from_seconds(seconds), .saved = std::max(saved - freed, Bytes{0})};
+}
+
 /// The sum of the layer's operations. Messages between tensor-parallel peers are not part of it.
 LayerCost transformer_cost(const Transformer& transformer, const Layer& of,
                            const DeviceKind& device, const CostSetting& setting) {
@@ -146,10 +163,7 @@ LayerCost transformer_cost(const Transformer& transformer, const Layer& of,
   cost.forward = from_seconds(seconds.forward);
   cost.backward_input = from_seconds(seconds.backward_input);
   cost.backward_weight = from_seconds(seconds.backward_weight);
-  if (work.rebuilt > 0) {
-    cost.selective = {.again = from_seconds(rebuild_seconds(layer, kernels)),
-                      .saved = cost.saved - work.rebuilt};
-  }
+  cost.selective = selective_cost(layer, kernels, setting.kernels.again, work, cost.saved);
   // Words have no gradient: what comes back goes to the table.
   if (of.kind == LayerKind::embedding) {
     cost.backward_weight += std::exchange(cost.backward_input, Duration{0});

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "profiles/layer_modules.hpp"
+
 namespace stagecraft {
 
 enum class Framework {
@@ -76,6 +78,7 @@ struct LayerKernels {
   CudaGraphs graphs = CudaGraphs::none;
   std::optional<Float8Recipe> float8_recipe;  ///< none: what is usual on each device
   FusedLoss fused_loss = FusedLoss::none;
+  LayerModules again;  ///< by selective recomputation; empty: attention (see `SelectiveCost`)
   auto operator<=>(const LayerKernels&) const = default;
 };
 

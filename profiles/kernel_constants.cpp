@@ -139,6 +139,16 @@ std::string against_fused_loss(const LayerKernels& kernels) {
   return "the fused loss is Megatron-LM's, and layers have PyTorch's kernels";
 }
 
+std::string against_recompute_modules(const LayerKernels& kernels, const Model& model) {
+  if (kernels.again.empty()) return "";
+  if (kernels.framework != Framework::megatron) {
+    return concat("recompute modules (", to_string(kernels.again),
+                  ") are parts of Megatron-LM's layers, and layers have PyTorch's kernels");
+  }
+  const LayerModules absent = kernels.again.without(modules_of(model));
+  return absent.empty() ? "" : concat("no layer of ", model.name, " has ", to_string(absent));
+}
+
 KernelConstants usual_constants(std::string_view device) {
   KernelConstants constants;
   constants.product_depth = 65;

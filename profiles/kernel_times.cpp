@@ -359,7 +359,7 @@ LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
       case Pass::forward:
         add(forward, operation, seconds);
         if (recompute == Recomputed::full ||
-            (recompute == Recomputed::selective && operation.core_attention) ||
+            (recompute == Recomputed::selective && attends(operation)) ||
             is_again(operation, layer, setting.again)) {
           add(again, operation, seconds);
         }

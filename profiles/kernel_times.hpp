@@ -61,6 +61,9 @@ std::string against_float8_recipe(const LayerKernels& kernels, Precision precisi
 /// Why layers with these kernels do not have the fused loss they say; else empty.
 std::string against_fused_loss(const LayerKernels& kernels);
 
+/// Why selective recomputation does not do again what they say of this model's layers; else empty.
+std::string against_recompute_modules(const LayerKernels& kernels, const Model& model);
+
 /// `DeviceKind::efficiency` that the usual constants rest on: the built-in kind's own, A100's for
 /// kinds nobody knows. Of their peak, products reach no more than `best_product_rate` on any.
 double usual_efficiency(std::string_view device);

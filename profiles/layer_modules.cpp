@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include <vector>
+
 #include "profiles/error.hpp"
+#include "profiles/model.hpp"
+#include "profiles/operations.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -90,6 +94,41 @@ LayerModules read_layer_modules(std::string_view words) {
   fail("unknown module \"", known.unknown, "\" of a layer; known: ", all);
 }
 
+namespace {
+
+/// Of each kind of block the operations of one.
+std::vector<LayerOperations> kinds_of_blocks(const Model& model) {
+  std::vector<Layer> kinds;
+  std::vector<LayerOperations> operations;
+  for (const Layer& layer : model.layers) {
+    const auto alike = [&](const Layer& other) {
+      return other.kind == layer.kind && other.steps == layer.steps;
+    };
+    if (!is_block(layer) || std::ranges::any_of(kinds, alike)) continue;
+    kinds.push_back(layer);
+    operations.push_back(layer_operations(*model.transformer, layer, {.sequence = model.sequence}));
+  }
+  return operations;
+}
+
+}  // namespace
+
+LayerModules modules_of(const Model& model) {
+  LayerModules all;
+  if (!model.transformer) return all;
+  for (const LayerOperations& layer : kinds_of_blocks(model)) {
+    for (const ModuleName& row : module_names) {
+      LayerModules one;
+      one.add(row.module);
+      const auto is_of_it = [&](const Operation& operation) {
+        return is_again(operation, layer, one);
+      };
+      if (std::ranges::any_of(layer.operations, is_of_it)) all.add(row.module);
+    }
+  }
+  return all;
+}
+
 std::string to_string(const LayerModules& modules) {
   std::string text;
   for (const ModuleName& row : module_names)
@@ -101,7 +140,7 @@ bool is_again(const Operation& operation, const LayerOperations& layer,
               const LayerModules& modules) {
   if (modules.empty()) return false;
   const std::string_view name = operation.name;
-  if (modules.has(core_attention) && operation.core_attention) return true;
+  if (modules.has(core_attention) && attends(operation)) return true;
   if (modules.has(norms) && is_among(of_norms, name)) return true;
   if (modules.has(latent_projections) && has_latents(layer) && is_among(of_latents, name))
     return true;

@@ -2,13 +2,20 @@
 
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "profiles/operations.hpp"
+#include "profiles/recomputed.hpp"
+#include "profiles/units.hpp"
 
 namespace stagecraft {
+
+struct Kept;
+struct LayerOperations;
+struct Model;
+struct Operation;
 
 /// megatron/core/transformer/transformer_config.py, `recompute_modules`.
 enum class LayerModule : std::uint8_t {
@@ -26,7 +33,12 @@ class LayerModules {
   void add(LayerModule module) { bits_ |= bit(module); }
   bool has(LayerModule module) const { return (bits_ & bit(module)) != 0; }
   bool empty() const { return bits_ == 0; }
-  bool operator==(const LayerModules&) const = default;
+  LayerModules without(const LayerModules& others) const {
+    LayerModules left;
+    left.bits_ = bits_ & ~others.bits_;
+    return left;
+  }
+  auto operator<=>(const LayerModules&) const = default;
 
  private:
   static constexpr unsigned bit(LayerModule module) { return 1U << static_cast<unsigned>(module); }
@@ -44,6 +56,9 @@ KnownLayerModules known_layer_modules(std::string_view words);
 LayerModules read_layer_modules(std::string_view words);
 /// "layernorm+moe_act".
 std::string to_string(const LayerModules& modules);
+
+/// Those that any layer of the model has.
+LayerModules modules_of(const Model& model);
 
 /// Whether an operation is done again, or a tensor not kept, with these modules of its layer.
 bool is_again(const Operation& operation, const LayerOperations& layer,

@@ -85,6 +85,12 @@ struct Operation {
   double modules = 1;
 };
 
+/// Between queries, keys and values and their weighted sum; keys and values of other devices are
+/// asked for there.
+inline bool attends(const Operation& operation) {
+  return operation.core_attention || operation.kind == OperationKind::ring_exchange;
+}
+
 /// A tensor kept from forward to backward, in bytes on this device.
 struct Kept {
   std::string_view name;

@@ -142,7 +142,8 @@ Duration attention_time(const LayerOperations& layer, Pass pass, const KernelSet
 /// What a layer's messages add.
 struct MessageTimes {
   Duration forward{0};
-  Duration ring{0};  ///< of `forward`, what attention needs
+  Duration ring{0};   ///< of `forward`, what attention needs
+  Duration again{0};  ///< of `forward`, of modules that selective recomputation does again
   Duration backward_input{0};
   Duration backward_weight{0};
   /// Of them, what goes between experts.
@@ -163,7 +164,7 @@ AttentionTimes attention_times(const LayerOperations& layer, const DeviceKind& d
 }
 
 MessageTimes message_times(const LayerOperations& layer, const Peers& peers,
-                           const AttentionTimes& attention) {
+                           const AttentionTimes& attention, const LayerModules& again) {
   MessageTimes times;
   for (const Operation& operation : layer.operations) {
     switch (operation.pass) {
@@ -172,6 +173,7 @@ MessageTimes message_times(const LayerOperations& layer, const Peers& peers,
         times.forward += time;
         if (operation.group == PeerGroup::expert) times.forward_exchange += time;
         if (operation.kind == OperationKind::ring_exchange) times.ring += time;
+        if (is_again(operation, layer, again)) times.again += time;
         break;
       }
       case Pass::backward_input: {
@@ -195,7 +197,7 @@ void add(LayerCost& cost, LayerKind kind, const MessageTimes& times) {
   const bool is_table = kind == LayerKind::embedding;
   (is_table ? cost.backward_weight : cost.backward_input) += times.backward_input;
   cost.backward_weight += std::max(times.backward_weight - beside, Duration{0});
-  if (cost.selective) cost.selective->again += times.ring;
+  if (cost.selective) cost.selective->again += times.ring + times.again;
   cost.forward_exchange += times.forward_exchange;
   cost.backward_exchange += times.backward_exchange;
 }
@@ -221,6 +223,12 @@ Duration ring_exchange_time(const Link& link, int members, Bytes bytes, Duration
 
 namespace {
 
+/// Whether a ring is gone around again without being among modules that are: latent attention is
+/// not what selective recomputation does again.
+bool has_ring_again(const LayerModules& again, const Transformer& transformer) {
+  return again.empty() && !transformer.latent;
+}
+
 /// Layers of the same kind and steps send the same messages.
 struct KnownTimes {
   const Layer* layer = nullptr;
@@ -237,6 +245,7 @@ std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Mo
   CostSetting full = setting;
   if (full.sequence == 0) full.sequence = model.sequence;
   const Peers peers(cluster, device, full, *model.transformer);
+  const LayerModules& again = full.kernels.again;
   std::vector<KnownTimes> times;
   for (std::size_t layer = 0; layer < costs.size(); ++layer) {
     const Layer& of = model.layers[layer];
@@ -247,11 +256,10 @@ std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Mo
     if (known == times.end()) {
       const LayerOperations operations =
           layer_operations(*model.transformer, of, work_setting(full));
-      times.push_back(
-          {&of, message_times(operations, peers, attention_times(operations, device, full))});
+      times.push_back({&of, message_times(operations, peers,
+                                          attention_times(operations, device, full), again)});
       known = times.end() - 1;
-      // Latent attention is not what selective recomputation does again.
-      if (model.transformer->latent) known->times.ring = Duration{0};
+      if (!has_ring_again(again, *model.transformer)) known->times.ring = Duration{0};
     }
     add(costs[layer], of.kind, known->times);
   }
@@ -288,6 +296,8 @@ void take_passes(LayerCost& cost, const LayerOperations& layer, LayerKind kind, 
     cost.backward_weight += std::exchange(cost.backward_input, Duration{0});
   cost.forward_exchange = exchanged.forward_exchange;
   cost.backward_exchange = exchanged.backward_exchange;
+  if (cost.selective && !kernels.again.empty())
+    cost.selective->again = from_seconds(passes.recompute);
   const int members = peers.context.members;
   if (cost.selective && again_has_ring) {
     cost.selective->again +=
@@ -301,6 +311,7 @@ std::vector<LayerCost> estimates_with_peers(std::vector<LayerCost> costs, const 
                                             const CostSetting& setting) {
   const Peers peers(cluster, device, setting, *model.transformer);
   KernelSetting kernels = kernel_setting(device, setting.precision, setting.kernels.graphs);
+  kernels.again = setting.kernels.again;
   kernels.tensor.members = peers.tensor.members;
   kernels.context.members = peers.context.members;
   kernels.expert.members = peers.expert.members;
@@ -316,9 +327,8 @@ std::vector<LayerCost> estimates_with_peers(std::vector<LayerCost> costs, const 
       continue;
     }
     known.push_back(layer);
-    // Latent attention is not what selective recomputation does again.
     take_passes(costs[layer], layer_operations(*model.transformer, of, work_setting(setting)),
-                of.kind, peers, kernels, !model.transformer->latent);
+                of.kind, peers, kernels, has_ring_again(kernels.again, *model.transformer));
   }
   return costs;
 }

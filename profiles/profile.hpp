@@ -24,7 +24,7 @@ std::string_view to_string(Provenance provenance);
 /// A layer that keeps neither the output nor the statistics of its attention, and has the attention
 /// again, from queries, keys and values, right before its backward. One of latent attention keeps
 /// these, and has norms again, and queries, keys and values from their latents (DeepSeek-V3,
-/// section 3.2.3).
+/// section 3.2.3). Of estimates for Megatron-LM it may be modules instead (`LayerKernels::again`).
 struct SelectiveCost {
   Duration again{0};
   Bytes saved = 0;  ///< instead of `LayerCost::saved`

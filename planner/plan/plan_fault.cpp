@@ -476,6 +476,12 @@ Fault check_fused_loss(const Subject& subject) {
   return PlanFault{{"fused_loss"}, why, {"leave one away"}};
 }
 
+Fault check_recompute_modules(const Subject& subject) {
+  const std::string why = against_recompute_modules(subject.plan.kernels, subject.model);
+  if (why.empty()) return {};
+  return PlanFault{{"recompute_modules"}, why, {"leave it away"}};
+}
+
 Fault check_parallelism(const Subject& subject) {
   return find_parallelism_fault(subject.plan, subject.model);
 }
@@ -485,7 +491,7 @@ constexpr std::array structural_checks{
     check_linear_has_one, check_stages_hold_layers, check_layers_follow, check_last_layer,
     check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
     check_parallelism,    check_peers_are_near,     check_replicas_work, check_recompute,
-    check_size,           check_float8_recipe,      check_fused_loss,
+    check_size,           check_float8_recipe,      check_fused_loss,    check_recompute_modules,
 };
 
 }  // namespace

@@ -64,12 +64,15 @@ std::string recompute_in_a_word(const Plan& plan, const Model& model) {
     }
   }
   if (full == all && all > 0) return "full";
-  if (selective == all && all > 0) return "selective";
+  const LayerModules& modules = plan.kernels.again;
+  const std::string which = modules.empty() ? "" : concat(" (", to_string(modules), ")");
+  if (selective == all && all > 0) return "selective" + which;
   if (full == 0 && selective == 0) return "none";
   std::string text;
   if (full > 0) text += concat("full ", full);
   if (selective > 0) text += concat(text.empty() ? "" : " + ", "selective ", selective);
-  return concat(text, " of ", all, model.transformer ? " blocks" : " layers");
+  text += concat(" of ", all, model.transformer ? " blocks" : " layers");
+  return selective > 0 ? text + which : text;
 }
 
 /// "MBS 1 x 64": of each replica.

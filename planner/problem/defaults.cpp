@@ -98,6 +98,12 @@ void require_fused_loss(const LayerKernels& kernels, Precision precision) {
              to_string(precision), "; leave the fused loss native away");
 }
 
+void require_recompute_modules(const LayerKernels& kernels, const Profile& profile) {
+  require_estimated_kernels(profile);
+  const std::string why = against_recompute_modules(kernels, profile.model);
+  if (!why.empty()) fail_usage(why, "; leave it away");
+}
+
 std::int64_t usual_microbatch(const Profile& profile) {
   std::int64_t largest = 1;
   for (const ProfileEntry& entry : profile.entries) {

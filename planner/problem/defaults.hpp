@@ -39,6 +39,8 @@ void require_fused_loss(const LayerKernels& kernels);
 /// The same of a loss that is asked for, which must not lose precision: Megatron-LM's compiled one
 /// rounds its gradients to bf16, whatever is trained (fused_cross_entropy.py).
 void require_fused_loss(const LayerKernels& kernels, Precision precision);
+/// Throws Error (usage) where modules are to be done again that layers do not have.
+void require_recompute_modules(const LayerKernels& kernels, const Profile& profile);
 /// The largest measured one, or 1.
 std::int64_t usual_microbatch(const Profile& profile);
 

@@ -77,6 +77,8 @@ std::vector<std::string> reasons_against_stagecraft(const Plan& plan, const Mode
   }
   if (plan.kernels.fused_loss != FusedLoss::none)
     refuse("Megatron-LM's fused loss; plan without --fused-loss");
+  if (!plan.kernels.again.empty())
+    refuse("recomputation by Megatron-LM's modules; plan without --recompute-modules");
   if (plan.optimizer.gradient_bucket > 0)
     refuse("sums of gradients beside the last backward; plan without --gradient-bucket");
   if (std::ranges::find(precisions_of_executor, plan.precision) == precisions_of_executor.end())

@@ -96,6 +96,7 @@ const std::map<std::string, std::string> values{
     {"--cuda-graphs", "layers"},
     {"--fp8-recipe", "tensorwise"},
     {"--fused-loss", "native"},
+    {"--recompute-modules", "layernorm"},
     {"--link-policy", "blocking-pair"},
     {"--mem-limit", "50%"},
     {"--memory", "9GiB"},

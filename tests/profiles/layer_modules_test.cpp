@@ -4,8 +4,12 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
+#include "profiles/devices.hpp"
+#include "profiles/estimate.hpp"
 #include "profiles/kernel_times.hpp"
+#include "profiles/model.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -110,4 +114,46 @@ TEST_CASE("what is done again takes its forward's time once, however many module
   CHECK(again("layernorm moe_act") == Approx(norms + act));
   CHECK(again("moe moe_act") == Approx(again("moe")));
   CHECK(again("moe") < again("moe layernorm mla_up_proj core_attn"));
+}
+
+TEST_CASE("a model has the modules of any of its layers", "[recompute]") {
+  const auto words = [](const char* model) { return to_string(modules_of(builtin_model(model))); };
+  CHECK(words("llama3-8b") == "core_attn+layernorm+mlp");
+  CHECK(words("mixtral-8x7b") == "core_attn+layernorm+moe_act+moe");
+  CHECK(words("deepseek-v2") == "core_attn+mla_up_proj+layernorm+mlp+moe_act+moe+shared_experts");
+  CHECK(words("resnet50").empty());
+}
+
+TEST_CASE("selective recomputation of an estimate does modules again where it is told to",
+          "[recompute]") {
+  const Model model = builtin_model("deepseek-v2-lite");
+  const DeviceKind device = builtin_device_kind("h100");
+  CostSetting setting{.device = "h100", .sequence = 4096, .precision = Precision::bfloat16};
+  const std::vector<LayerCost> usual = estimate_costs(model, device, setting);
+  const auto with = [&](const char* modules) {
+    setting.kernels.again = known_layer_modules(modules).modules;
+    return estimate_costs(model, device, setting);
+  };
+  const LayerOperations mixture = layer_operations(
+      *model.transformer, model.layers[2], {.sequence = 4096, .precision = Precision::bfloat16});
+  for (const char* modules : {"moe_act", "layernorm+moe_act", "moe", "core_attn", "mla_up_proj"}) {
+    INFO(modules);
+    const std::vector<LayerCost> costs = with(modules);
+    REQUIRE(costs[2].selective);
+    CHECK(costs[2].saved - costs[2].selective->saved ==
+          kept_with(mixture, "") - kept_with(mixture, modules));
+    KernelSetting kernels = kernel_setting(device, Precision::bfloat16);
+    kernels.again = setting.kernels.again;
+    const double again = layer_seconds(mixture, Recomputed::none, kernels).recompute;
+    CHECK(costs[2].selective->again == from_seconds(again));
+    LayerCost same = costs[2];
+    same.selective = usual[2].selective;
+    CHECK(same == usual[2]);
+  }
+  // The first block has no experts, embedding and head no blocks.
+  const std::vector<LayerCost> experts = with("moe_act");
+  CHECK_FALSE(experts[1].selective);
+  CHECK_FALSE(experts.front().selective);
+  CHECK_FALSE(experts.back().selective);
+  CHECK(usual[1].selective);
 }

@@ -14,5 +14,5 @@ torchrun --nnodes 256 --nproc-per-node 8 pretrain_gpt.py \
   --seq-length 4096 --pipeline-model-parallel-size 16 --expert-model-parallel-size 64 \
   --pipeline-model-parallel-layout "Et*4|(t*4|)*14,tmL" \
   --micro-batch-size 1 --global-batch-size 15360 \
-  --optimizer adam --use-distributed-optimizer --bf16 --fp8-format hybrid \
+  --optimizer adam --use-distributed-optimizer --bf16 --fp8-format hybrid --fp8-recipe blockwise \
   --recompute-granularity selective --recompute-modules mla_up_proj layernorm

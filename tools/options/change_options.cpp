@@ -102,8 +102,9 @@ std::vector<Change> values_of(const Change& change) {
 
 void declare_changes(CLI::App& app, ChangeFlags& flags) {
   std::string keys = "Keys of --set, by an example of each:\n";
+  std::size_t width = 0;
+  for (const ChangeKind& kind : change_kinds()) width = std::max(width, kind.example.size() + 2);
   for (const ChangeKind& kind : change_kinds()) {
-    constexpr std::size_t width = 24;
     keys += concat("  ", kind.example, std::string(width - kind.example.size(), ' '), kind.summary,
                    "\n");
   }

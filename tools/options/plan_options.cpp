@@ -39,6 +39,8 @@ PlanOptions options_from(const PlanFlags& flags) {
       .graphs = read_flag("--cuda-graphs", flags.cuda_graphs, read_cuda_graphs),
       .float8_recipe = read_flag("--fp8-recipe", flags.fp8_recipe, read_float8_recipe),
       .fused_loss = read_flag("--fused-loss", flags.fused_loss, read_fused_loss),
+      .recompute_modules =
+          read_flag("--recompute-modules", flags.recompute_modules, read_layer_modules),
       .optimizer = read_flag("--optimizer", flags.optimizer, read_optimizer_kind),
       .sharding = read_flag("--sharding", flags.sharding, sharding_of_word),
       .gradient_bucket = {},
@@ -71,7 +73,7 @@ ScriptVariables read_variables(const std::vector<std::string>& words) {
 bool PlanFlags::any() const {
   for (const std::string* text :
        {&model, &cluster, &precision, &kernels, &dispatcher, &cuda_graphs, &fp8_recipe, &fused_loss,
-        &optimizer, &sharding, &gradient_bucket, &schedule, &replicas}) {
+        &recompute_modules, &optimizer, &sharding, &gradient_bucket, &schedule, &replicas}) {
     if (!text->empty()) return true;
   }
   return batch != 0 || microbatch != 0 || sequence != 0 || !variables.empty();
@@ -116,6 +118,11 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--fused-loss", flags.fused_loss,
                  concat(unless, "loss kernel of Megatron-LM: none, native or te"))
       ->type_name("NAME");
+  app.add_option("--recompute-modules", flags.recompute_modules,
+                 concat(unless,
+                        "modules of Megatron-LM's layers that selective recomputation does "
+                        "again, such as layernorm+moe_act"))
+      ->type_name("LIST");
   app.add_option("--optimizer", flags.optimizer, concat(unless, "optimizer adamw or sgd"))
       ->type_name("NAME");
   app.add_option("--sharding", flags.sharding,

@@ -38,6 +38,21 @@ void set_recompute(Problem& problem, const std::string& text) {
   if (text == "full") problem.recompute = {Recompute::full};
 }
 
+/// What selective recomputation does again; without another word it is searched, by layer where no
+/// framework does it alike everywhere.
+void set_recompute_modules(Problem& problem, const PlanningOptions& options) {
+  if (options.recompute_modules.empty()) return;
+  if (options.recompute == "none" || options.recompute == "full") {
+    fail_usage("--recompute-modules says what selective recomputation does again, and there is ",
+               "none with --recompute ", options.recompute, "; leave one away");
+  }
+  problem.kernels.again =
+      read_named("--recompute-modules", options.recompute_modules, read_layer_modules);
+  require_recompute_modules(problem.kernels, problem.profile);
+  if (options.recompute == "auto" && options.target.empty())
+    problem.recompute_layers = {Recomputed::selective, Recomputed::full};
+}
+
 std::optional<int> read_number(std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -388,8 +403,11 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   }
   problem.schedules = read_schedules(options.schedule, problem);
   set_recompute(problem, options.recompute);
+  set_recompute_modules(problem, options);
   // Nothing is kept for a backward that never comes.
   const bool trains = !serves(problem);
+  if (!trains && !options.recompute_modules.empty())
+    fail_usage("--recompute-modules: nothing is done again where nothing is trained");
   if (!trains) set_recompute(problem, "none");
   if (!trains && options.sharding == "auto") problem.optimizer.sharding = Sharding::none;
   if (trains && options.sharding == "auto" && may_share_layers(problem))
@@ -524,6 +542,11 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "layers, by layer as memory demands (auto)")
       ->type_name("R")
       ->check(CLI::IsMember({"auto", "none", "selective", "full", "layers"}));
+  app.add_option("--recompute-modules", options.recompute_modules,
+                 "Modules of Megatron-LM's layers that selective recomputation does again, in "
+                 "place of attention: core_attn, mla_up_proj, layernorm, mlp, moe_act, moe or "
+                 "shared_experts, several with +")
+      ->type_name("LIST");
   app.add_option("--fix", options.fix,
                  "Fixed layers of a stage: stage0.layers=0..4 for the first four")
       ->type_name("STAGE");

@@ -49,6 +49,13 @@ PLANS = {
                 " --context-parallel-size 4 --bf16"),
     "selective": ("llama3-8b", "4xh100", "--pipeline-model-parallel-size 4 --bf16"
                   " --recompute-granularity selective"),
+    "modules": ("deepseek-v2-lite", "8xh100", "--pipeline-model-parallel-size 1 --bf16"
+                " --expert-model-parallel-size 8 --recompute-granularity selective"
+                " --recompute-modules mla_up_proj layernorm moe_act"),
+    "modules of dense layers": ("llama3-8b", "2xh100", "--pipeline-model-parallel-size 2 --bf16"
+                                " --recompute-granularity selective --recompute-modules mlp"),
+    "groups of experts": ("deepseek-v2", "16xh100", "--pipeline-model-parallel-size 4 --bf16"
+                          " --expert-model-parallel-size 4"),
     "block": ("qwen2-7b", "4xh100", "--pipeline-model-parallel-size 4 --bf16"
               " --recompute-granularity full --recompute-method block --recompute-num-layers 2"),
     "experts": ("mixtral-8x7b", "16xh100", "--pipeline-model-parallel-size 2"
@@ -199,6 +206,18 @@ def expected_layers(stagecraft, plan, prediction):
     return counts
 
 
+def check_facts(name, plan, config):
+    """What layers are in the configuration is what the plan says of them."""
+    with open(plan) as file:
+        modules = json.load(file).get("recompute_modules")
+    if modules:
+        found = config.recompute_modules
+        require(sorted(found) == sorted(modules.split("+")), f"{name}: {found} are done again")
+    groups = {"deepseek-v2": (8, 3), "deepseek-v3": (8, 4)}.get(PLANS[name][0])
+    found = config.moe_router_num_groups, config.moe_router_group_topk
+    require(groups is None or found == groups, f"{name}: groups of experts are {found}")
+
+
 def check_exports(stagecraft, arguments):
     for name in PLANS:
         plan = plan_of(stagecraft, name)
@@ -209,6 +228,7 @@ def check_exports(stagecraft, arguments):
         require(layers == expected_layers(stagecraft, plan, args.mtp_num_layers or 0),
                 f"{name}: megatron-core builds {layers}, "
                 f"the plan has {expected_layers(stagecraft, plan, args.mtp_num_layers or 0)}")
+        check_facts(name, plan, config)
         ok(f"megatron-core accepts the plan {name} on {launch.processes} ranks, layers {layers}")
 
 

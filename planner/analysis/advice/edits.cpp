@@ -56,6 +56,22 @@ class Edits {
       if (what == now || (!has_blocks() && (what == "selective" || what == "blocks"))) continue;
       add({{"recompute", std::string(what)}});
     }
+    add_modules_again();
+  }
+
+  /// Modules of Megatron-LM's layers that give back much for little work.
+  void add_modules_again() {
+    const bool has_them = target_ == nullptr || target_->recompute_modules;
+    if (!estimates_ || !has_them || plan_.kernels.framework != Framework::megatron) return;
+    const LayerModules known = modules_of(model_);
+    LayerModules modules;
+    using enum LayerModule;
+    for (const LayerModule module : {norms, latent_projections, expert_activation}) {
+      if (!known.has(module)) continue;
+      modules.add(module);
+      if (modules == plan_.kernels.again) continue;
+      add({{"recompute", "selective"}, {"recompute-modules", to_string(modules)}});
+    }
   }
 
   /// What is the same on every device, whatever the degrees.

@@ -39,7 +39,8 @@ void set_float8_recipe(const Wishes& wishes, Plan& plan) {
 
 void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   set_named(wishes, "precision", read_precision, plan.precision);
-  for (const std::string_view key : {"kernels", "cuda-graphs", "fp8-recipe", "fused-loss"})
+  for (const std::string_view key :
+       {"kernels", "cuda-graphs", "fp8-recipe", "fused-loss", "recompute-modules"})
     if (wishes.find(key) != nullptr) require_estimated_kernels(profile);
   if (wishes.find("dispatcher") != nullptr) require_experts(profile);
   set_named(wishes, "kernels", read_framework, plan.kernels.framework);
@@ -49,6 +50,7 @@ void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   set_named(wishes, "fused-loss", read_fused_loss, plan.kernels.fused_loss);
   require_fused_loss(plan.kernels);
   if (wishes.find("fused-loss") != nullptr) require_fused_loss(plan.kernels, plan.precision);
+  set_named(wishes, "recompute-modules", read_layer_modules, plan.kernels.again);
   set_named(wishes, "sharding", sharding_of_word, plan.optimizer.sharding);
   set_named(wishes, "sp", read_switch, plan.parallelism.sequence);
   plan.parallelism.expert = wishes.number("ep", plan.parallelism.expert);
@@ -66,9 +68,21 @@ void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   }
 }
 
+namespace {
+
+void require_selective_stages(const Wishes& wishes, const Plan& plan) {
+  if (wishes.find("recompute-modules") == nullptr) return;
+  for (const Stage& stage : plan.stages)
+    if (std::ranges::find(stage.again, Recomputed::selective) != stage.again.end()) return;
+  fail_usage("--set recompute-modules: no stage recomputes selectively, so there are no modules ",
+             "to do again; add --set recompute=selective");
+}
+
+}  // namespace
+
 void set_recompute(const Wishes& wishes, const Model& model, Plan& plan) {
   const Change* change = wishes.find("recompute");
-  if (change == nullptr) return;
+  if (change == nullptr) return require_selective_stages(wishes, plan);
   const std::vector<std::string> known{"none", "selective", "blocks", "full"};
   if (std::ranges::find(known, change->value) == known.end())
     fail_unknown("way to recompute", change->value, known);
@@ -78,6 +92,7 @@ void set_recompute(const Wishes& wishes, const Model& model, Plan& plan) {
                "\" is no transformer, so there are no blocks to recompute; say none or full");
   }
   recompute_all(change->value, model, plan.stages);
+  require_selective_stages(wishes, plan);
 }
 
 void set_batch(const Wishes& wishes, Plan& plan) {

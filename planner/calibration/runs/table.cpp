@@ -20,6 +20,7 @@
 #include "profiles/importers/kineto.hpp"
 #include "profiles/json.hpp"
 #include "profiles/kernel_times.hpp"
+#include "profiles/model.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -100,6 +101,18 @@ void take_blocks(Recipe& recipe, int count, const Cell& row) {
   recipe.blocks = count;
 }
 
+/// Modules that backward does again are of layers that the run has.
+void require_modules(const RunDraft& draft, const Cell& row) {
+  const Recipe& recipe = draft.run.recipe;
+  if (recipe.again.empty()) return;
+  Model model =
+      make_transformer(draft.run.model, recipe.transformer, recipe.blocks, draft.sequence);
+  if (!recipe.layers.empty()) model.layers = recipe.layers;
+  const std::string why =
+      against_recompute_modules({.framework = recipe.work.framework, .again = recipe.again}, model);
+  if (!why.empty()) row.fail(why);
+}
+
 /// Sets the replicas and microbatches; a run of which they cannot be true is refused.
 void settle(RunDraft& draft, const Cell& row, const RunFileOptions& options) {
   Recipe& recipe = draft.run.recipe;
@@ -133,6 +146,7 @@ void settle(RunDraft& draft, const Cell& row, const RunFileOptions& options) {
         against_float8_recipe(kernels, recipe.work.precision, builtin_device_kind(recipe.device));
     if (!why.empty()) row.fail(why);
   }
+  require_modules(draft, row);
   recipe.microbatches = number_in(*draft.global_batch) / at_once;
   assume(draft);
   if (draft.run.label.empty())

@@ -166,6 +166,15 @@ LayerRange blocks_of(const Stage& stage, const LayerRange& blocks) {
   return {first, std::max(first, std::min(stage.layers.end, blocks.end))};
 }
 
+/// Without a word Megatron-LM does its core attention again.
+void add_selective(Line& line, const LayerModules& modules) {
+  line.add("recompute-granularity", "selective");
+  if (modules.empty()) return;
+  std::string words = to_string(modules);
+  std::ranges::replace(words, '+', ' ');
+  line.add("recompute-modules", words);
+}
+
 /// "block": the first so many layers of each stage; "uniform": all, so many at a time; or attention
 /// everywhere.
 void add_layers_again(Reasons& reasons, Line& line, const Plan& plan, const LayerRange& blocks) {
@@ -184,7 +193,7 @@ void add_layers_again(Reasons& reasons, Line& line, const Plan& plan, const Laye
     layers += std::ssize(again);
   }
   if (most == 0 && selective == 0) return;
-  if (selective == layers) return line.add("recompute-granularity", "selective");
+  if (selective == layers) return add_selective(line, plan.kernels.again);
   Reasons unheard(megatron_name);  // they are said above
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const std::vector<Recomputed> again = blocks_again(unheard, plan.stages[s], blocks);
@@ -320,6 +329,8 @@ void add_experts(Line& line, const Transformer& transformer, int layers) {
   line.add("num-experts", experts.count);
   line.add("moe-router-topk", experts.active);
   line.add("moe-ffn-hidden-size", experts.feed_forward);
+  // Predicted so; without it Megatron-LM multiplies one expert after another.
+  line.on("moe-grouped-gemm");
   if (experts.shared_feed_forward > 0) {
     line.add("moe-shared-expert-intermediate-size", experts.shared_feed_forward);
   }
@@ -493,6 +504,7 @@ MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Mod
   add_precision(reasons, line, plan, cluster);
   add_model(line, plan, model);
   add_kernels(reasons, line, plan, model.transformer->experts);
+  require_recompute_modules(reasons, plan, cluster);
   add_start(line, *model.transformer);
   return line;
 }

@@ -51,6 +51,7 @@ constexpr std::array bridge_names{
     BridgeName{"global-batch-size", "train.global_batch_size"},
     BridgeName{"seq-length", "model.seq_length"},
     BridgeName{"recompute-granularity", "model.recompute_granularity", "null"},
+    BridgeName{"recompute-modules", "model.recompute_modules", "null"},
     BridgeName{"recompute-method", "model.recompute_method", "null"},
     BridgeName{"recompute-num-layers", "model.recompute_num_layers", "null"},
     BridgeName{"optimizer", "optimizer.optimizer"},
@@ -58,6 +59,7 @@ constexpr std::array bridge_names{
     BridgeName{"use-megatron-fsdp", "dist.use_megatron_fsdp", "false"},
     BridgeName{"data-parallel-sharding-strategy", "ddp.data_parallel_sharding_strategy"},
     BridgeName{"ckpt-format", "checkpoint.ckpt_format"},
+    BridgeName{"moe-grouped-gemm", "model.moe_grouped_gemm"},
     BridgeName{"moe-token-dispatcher-type", "model.moe_token_dispatcher_type"},
     BridgeName{"moe-flex-dispatcher-backend", "model.moe_flex_dispatcher_backend"},
     BridgeName{"moe-router-dtype", "model.moe_router_dtype"},
@@ -104,6 +106,10 @@ std::string_view recipe_of(Reasons& reasons, const Plan& plan, const Cluster& cl
   return "";
 }
 
+bool is_list(std::string_view flag) {
+  return flag == "cuda-graph-modules" || flag == "recompute-modules";
+}
+
 std::string bridge_overrides(Reasons& reasons, const Plan& plan, const Model& model,
                              const Cluster& cluster) {
   const MegatronSettings settings = megatron_settings(reasons, plan, model, cluster);
@@ -118,7 +124,7 @@ std::string bridge_overrides(Reasons& reasons, const Plan& plan, const Model& mo
     const std::string value = !is_there              ? std::string(name.otherwise)
                               : found->value.empty() ? "true"
                                                      : found->value;
-    add(name.member, name.flag == "cuda-graph-modules" ? as_list(value) : value);
+    add(name.member, is_list(name.flag) ? as_list(value) : value);
     for (const BridgeName& also : also_said) {
       if (also.flag == name.member) add(also.member, value);
     }

@@ -106,6 +106,25 @@ void add_kernels(Reasons& reasons, Line& line, const Plan& plan,
   }
 }
 
+/// As megatron/core/transformer/transformer_config.py refuses them.
+void require_recompute_modules(Reasons& reasons, const Plan& plan, const Cluster& cluster) {
+  const LayerModules& modules = plan.kernels.again;
+  const bool is_done = std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return std::ranges::count(stage.again, Recomputed::selective) > 0;
+  });
+  if (modules.empty() || !is_done) return;
+  using enum LayerModule;
+  if (modules.has(experts) && plan.kernels.graphs == CudaGraphs::layers) {
+    reasons.add(" does not do experts again whose router is in a CUDA graph; plan without ",
+                "--cuda-graphs, or with other --recompute-modules than moe");
+  }
+  if (!is_float8(plan.precision) || !(modules.has(norms) || modules.has(expert_activation))) return;
+  Reasons unheard(reasons);  // the recipe's own are said elsewhere
+  if (float8_recipe_in_use(unheard, plan, cluster) != Float8Recipe::delayed) return;
+  reasons.add(" does not do layernorm or moe_act again under delayed scaling of fp8; plan with ",
+              "--fp8-recipe tensorwise, or other --recompute-modules");
+}
+
 void require_arguments(Reasons& reasons, const Plan& plan) {
   if (plan.kernels.fused_loss == FusedLoss::te) {
     reasons.add(" refuses Transformer Engine's fused loss; plan with --fused-loss native, or for ",

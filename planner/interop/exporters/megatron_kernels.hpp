@@ -23,6 +23,9 @@ void add_precision(Reasons& reasons, MegatronSettings& line, const Plan& plan,
 void add_kernels(Reasons& reasons, MegatronSettings& line, const Plan& plan,
                  const std::optional<Experts>& experts);
 
+/// Modules that Megatron Core does not do again beside these graphs, or in this precision.
+void require_recompute_modules(Reasons& reasons, const Plan& plan, const Cluster& cluster);
+
 /// What Megatron-LM's own arguments do not allow, where configurations over Megatron Core do
 /// (validate_args of megatron/training/arguments.py).
 void require_arguments(Reasons& reasons, const Plan& plan);

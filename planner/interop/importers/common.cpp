@@ -63,14 +63,15 @@ Plan begin_plan(const PlanQuestion& question, Framework usual_kernels) {
       options.precision.value_or(usual_precision(question.profile, kinds_in_use(question.cluster)));
   if (options.kernels) require_estimated_kernels(question.profile);
   if (options.dispatcher) require_experts(question.profile);
-  if (options.graphs || options.float8_recipe || options.fused_loss)
+  if (options.graphs || options.float8_recipe || options.fused_loss || options.recompute_modules)
     require_estimated_kernels(question.profile);
   if (estimates_kernels(question.profile)) {
     plan.kernels = {.framework = options.kernels.value_or(usual_kernels),
                     .dispatcher = options.dispatcher.value_or(Dispatcher::alltoall),
                     .graphs = options.graphs.value_or(CudaGraphs::none),
                     .float8_recipe = options.float8_recipe,
-                    .fused_loss = options.fused_loss.value_or(FusedLoss::none)};
+                    .fused_loss = options.fused_loss.value_or(FusedLoss::none),
+                    .again = options.recompute_modules.value_or(LayerModules{})};
   }
   require_fused_loss(plan.kernels);
   plan.optimizer.kind = options.optimizer.value_or(OptimizerKind::adamw);
@@ -162,6 +163,21 @@ std::string_view schedule_name(const PlanQuestion& question, std::string_view us
   return question.options.schedule.empty() ? usual : std::string_view(question.options.schedule);
 }
 
+namespace {
+
+void require_modules_again(const PlanOptions& options, const Plan& plan) {
+  if (!options.recompute_modules) return;
+  const bool is_done = std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return std::ranges::count(stage.again, Recomputed::selective) > 0;
+  });
+  if (!is_done) {
+    fail_usage("--recompute-modules: no stage of the file recomputes selectively, so there are no ",
+               "modules to do again");
+  }
+}
+
+}  // namespace
+
 ImportedPlan import_plan(const PlanImporter& importer, std::string_view content,
                          const std::string& file, const PlanQuestion& question) {
   if (!question.variables.empty() && !importer.has_variables) {
@@ -172,6 +188,7 @@ ImportedPlan import_plan(const PlanImporter& importer, std::string_view content,
     ImportedPlan imported = importer.import(content, file, question);
     const Profile profile = in_plan_order(question.profile, imported.plan);
     validate(imported.plan, profile.model, question.cluster);
+    require_modules_again(question.options, imported.plan);
     if (auto note = note_on_empty_stages(imported.plan)) imported.notes.push_back(*std::move(note));
     return imported;
   });

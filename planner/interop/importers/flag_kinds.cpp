@@ -13,7 +13,7 @@ namespace {
 /// Words between blanks; one that ends with a star stands for all that begin so.
 constexpr std::array not_modelled_flags{
     // Recomputation and offloading of parts.
-    " recompute-modules moe-layer-recompute recompute-lgd distribute-saved-activations "
+    " recompute-lgd distribute-saved-activations "
     "distribute-checkpointed-activations checkpoint-in-cpu synchronize-each-layer "
     "partition-activations contigious-checkpointing profile-backward cpu-offload* offload-* "
     "auto-offload-time fine-grained-activation-offloading optimizer-cpu-offload "

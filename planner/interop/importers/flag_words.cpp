@@ -338,6 +338,16 @@ class LaunchReader {
     return flags;
   }
 
+  /// "--recompute-modules moe_act layernorm": a flag whose value is all the words behind it.
+  static bool continues_list(const std::string& word, const FlagLaunch& launch) {
+    constexpr std::array<std::string_view, 4> lists{"recompute-modules", "offload-modules",
+                                                    "cuda-graph-scope", "cuda-graph-modules"};
+    if (launch.words.empty() || word.empty() || word.find('=') != std::string::npos) return false;
+    const FlagWord& last = launch.words.back();
+    return last.is_next_word && last.value && last.missing.empty() &&
+           std::ranges::find(lists, last.name) != lists.end();
+  }
+
   void add_flags(const std::vector<shell::Text>& words, FlagLaunch& launch) const {
     bool may_take_value = false;
     const bool overrides = has_overrides(words);
@@ -353,6 +363,8 @@ class LaunchReader {
           if (text.only_unknown() >= 0) launch.words.back().open_flags = open_flags_of(text);
           // The place of a value that a variable has is the flag's.
           if (launch.words.back().place.line != place.line) launch.words.back().place = place;
+        } else if (continues_list(word, launch)) {
+          *launch.words.back().value += " " + word;
         } else if (is_override(word, overrides, name, equals)) {
           add_override(text, name, equals, launch);
         } else if (text.only_unknown() >= 0) {

@@ -21,6 +21,7 @@
 #include "planner/interop/importers/megatron_layout.hpp"
 #include "planner/interop/megatron_names.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "planner/problem/defaults.hpp"
 #include "profiles/kernel_times.hpp"
 #include "profiles/text.hpp"
 
@@ -104,8 +105,10 @@ MegatronRecompute recompute_of(const MegatronFlags& flags,
                                const std::vector<MegatronStage>& stages) {
   int most = 0;
   for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
-  if (flags.recompute.empty()) return {};
-  if (flags.recompute == "selective") {
+  if (flags.recompute == "full" && flags.recomputes_experts)
+    fail("Megatron-LM refuses --moe-layer-recompute beside --recompute-granularity full");
+  if (flags.recompute.empty() && !flags.recomputes_experts) return {};
+  if (flags.recompute == "selective" || flags.recomputes_experts) {
     if (!flags.recompute_method.empty()) {
       fail("Megatron-LM refuses --recompute-method beside --recompute-granularity selective");
     }
@@ -327,6 +330,53 @@ bool is_usual(Float8Recipe recipe, const Cluster& cluster) {
   });
 }
 
+/// Modules that selective recomputation does again. Megatron-LM's older flag adds the experts to
+/// those that are said, or to its core attention.
+LayerModules modules_again(const MegatronFlags& flags) {
+  LayerModules modules = flags.recompute_modules;
+  if (!flags.recomputes_experts) return modules;
+  if (modules.empty()) modules.add(LayerModule::core_attention);
+  modules.add(LayerModule::experts);
+  return modules;
+}
+
+bool recomputes_modules(const MegatronFlags& flags) {
+  return flags.recompute == "selective" || flags.recomputes_experts;
+}
+
+/// What of them plans do not take over, in sentences.
+std::vector<std::string> module_notes(const MegatronFlags& flags, const Model& model) {
+  std::vector<std::string> notes;
+  if (!flags.strange_modules.empty()) {
+    notes.push_back(concat("--recompute-modules ", flags.strange_modules,
+                           " is no module that plans know; they keep what is in it"));
+  }
+  const LayerModules modules = modules_again(flags);
+  LayerModules usual;
+  usual.add(LayerModule::core_attention);
+  if (!recomputes_modules(flags)) {
+    // A log has the usual one in any case.
+    if (!modules.without(usual).empty()) {
+      notes.push_back(concat("--recompute-modules ", to_string(modules),
+                             " counts beside --recompute-granularity selective alone"));
+    }
+    return notes;
+  }
+  const LayerModules absent = modules.without(modules_of(model));
+  if (!absent.empty()) {
+    notes.push_back(concat("no layer of ", model.name, " has ", to_string(absent),
+                           ", so --recompute-modules does nothing there"));
+  }
+  return notes;
+}
+
+std::optional<LayerModules> recompute_modules_of(const MegatronFlags& flags, const Model& model) {
+  if (!recomputes_modules(flags)) return {};
+  const LayerModules modules = modules_again(flags);
+  const LayerModules there = modules.without(modules.without(modules_of(model)));
+  return there.empty() ? std::nullopt : std::optional(there);
+}
+
 /// How layers run, beside what the command line says of it.
 void set_kernels(const MegatronFlags& flags, PlanQuestion& question) {
   PlanOptions& options = question.options;
@@ -339,11 +389,17 @@ void set_kernels(const MegatronFlags& flags, PlanQuestion& question) {
     options.fused_loss =
         said_once(loss, "--cross-entropy-loss-fusion", options.fused_loss, "--fused-loss");
   }
+  // PyTorch's layers have no such modules.
+  const bool is_megatron = options.kernels.value_or(Framework::megatron) == Framework::megatron;
+  if (is_megatron && estimates_kernels(question.profile)) {
+    options.recompute_modules =
+        said_once(recompute_modules_of(flags, question.profile.model), "--recompute-modules",
+                  options.recompute_modules, "--recompute-modules");
+  }
   const bool is_fp8 = options.precision && is_float8(*options.precision);
   options.float8_recipe = said_once(float8_recipe_of(flags, is_fp8), "--fp8-recipe",
                                     options.float8_recipe, "--fp8-recipe");
   // Without a word Megatron-LM has it; PyTorch's kernels have none.
-  const bool is_megatron = options.kernels.value_or(Framework::megatron) == Framework::megatron;
   if (is_megatron && !flags.fp8.empty() && !options.float8_recipe)
     options.float8_recipe = Float8Recipe::delayed;
   if (options.float8_recipe && is_usual(*options.float8_recipe, question.cluster))
@@ -439,6 +495,7 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
                         .unknown = std::move(launch.unknown),
                         .others = std::move(launch.others)};
   for (std::string& note : shape_notes(flags, model)) imported.notes.push_back(std::move(note));
+  for (std::string& note : module_notes(flags, model)) imported.notes.push_back(std::move(note));
   imported.plan.parallelism = parallelism_of(flags, question.cluster, model);
   const int layers = layers_of(flags, model);
   require_few_stages(flags, layers);
@@ -456,7 +513,8 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
                 question.options.gradient_bucket, "--gradient-bucket")
           .value_or(0);
   const bool is_latent = model.transformer && model.transformer->latent;
-  if (recompute.layers == Recomputed::selective && !is_latent) {
+  if (recompute.layers == Recomputed::selective && !is_latent &&
+      imported.plan.kernels.again.empty()) {
     imported.notes.emplace_back(
         "the plan's selective layers keep less than Megatron-LM's, which keep the attention's "
         "output");

@@ -41,6 +41,15 @@ void require_switch(const FlagWord& word) {
     fail_at(word, concat("is a switch, and takes no value such as \"", *word.value, "\""));
 }
 
+/// Of "[attn,moe_router]", "['attn']" or "attn moe_router", as overrides and flags list them, the
+/// first.
+std::string first_of_list(const std::string& value) {
+  if (!value.starts_with("[")) return value.substr(0, value.find(' '));
+  const std::size_t begin = value.find_first_not_of("[ '\"");
+  if (begin == std::string::npos) return "";
+  return value.substr(begin, value.find_first_of("],'\"", begin) - begin);
+}
+
 using Flags = MegatronFlags;
 using Word = FlagWord;
 
@@ -117,6 +126,18 @@ constexpr std::array known_flags{
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 f.recompute = "selective";
+              },
+              true},
+    KnownFlag{"recompute-modules",
+              [](Flags& f, const Word& w) {
+                const KnownLayerModules known = known_layer_modules(text_of(w));
+                f.recompute_modules = known.modules;
+                f.strange_modules = known.unknown;
+              }},
+    KnownFlag{"moe-layer-recompute",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.recomputes_experts = true;
               },
               true},
     KnownFlag{"recompute-method", [](Flags& f, const Word& w) { f.recompute_method = text_of(w); }},
@@ -283,9 +304,9 @@ constexpr std::array known_flags{
               },
               true},
     KnownFlag{"cuda-graph-scope",
-              [](Flags& f, const Word& w) { f.graph_scope = text_of(w); }},
+              [](Flags& f, const Word& w) { f.graph_scope = first_of_list(text_of(w)); }},
     KnownFlag{"cuda-graph-modules",
-              [](Flags& f, const Word& w) { f.graph_scope = text_of(w); }},
+              [](Flags& f, const Word& w) { f.graph_scope = first_of_list(text_of(w)); }},
     KnownFlag{"moe-router-num-groups",
               [](Flags& f, const Word& w) { f.expert_groups = count_of(w); }},
     KnownFlag{"moe-router-group-topk",
@@ -385,14 +406,6 @@ bool has_megatron_flags(std::string_view content) {
   return has("pipeline-model-parallel-") || has("pipeline_model_parallel") ||
          has("tensor-model-parallel-size") || has("tensor_model_parallel_size") ||
          has_arguments_dump(content);
-}
-
-/// Of "[attn,moe_router]" or "['attn']", as overrides list them, the first.
-std::string first_of_list(const std::string& value) {
-  if (!value.starts_with("[")) return value;
-  const std::size_t begin = value.find_first_not_of("[ '\"");
-  if (begin == std::string::npos) return "";
-  return value.substr(begin, value.find_first_of("],'\"", begin) - begin);
 }
 
 bool is_other_value(const FlagWord& word) {

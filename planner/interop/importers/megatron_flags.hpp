@@ -45,6 +45,9 @@ struct MegatronFlags {
   std::string recompute;  ///< granularity: empty, "full", "selective"
   std::string recompute_method;
   std::optional<int> recompute_layers;
+  bool recomputes_experts = false;  ///< --moe-layer-recompute
+  LayerModules recompute_modules;   ///< --recompute-modules; empty: not said
+  std::string strange_modules;      ///< the first of them that plans do not know
   bool shards_optimizer = false;
   bool fully_sharded = false;  ///< its own FSDP
   bool torch_shards = false;   ///< torch's FSDP

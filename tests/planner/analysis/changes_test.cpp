@@ -59,6 +59,20 @@ TEST_CASE("a plan with one value set is the plan that has this value") {
     CHECK(selective.stages.front().again.back() == Recomputed::selective);
     CHECK(selective.stages.back().again.back() == Recomputed::none);  // the head
   }
+  SECTION("modules of Megatron-LM's layers in place of attention") {
+    const Plan norms = after(plan, {"recompute=selective", "recompute-modules=layernorm"});
+    LoadedPlan expected = plan;
+    expected.plan = after(plan, {"recompute=selective"});
+    expected.plan.kernels.again.add(LayerModule::norms);
+    CHECK(norms == expected.plan);
+    CHECK(step(expected) > step(plan));
+    CHECK_THROWS_WITH(changed(plan, read({"recompute-modules=layernorm"})),
+                      ContainsSubstring("no stage recomputes selectively"));
+    CHECK_THROWS_WITH(changed(expected, read({"recompute-modules=moe"})),
+                      ContainsSubstring("no layer of gpt2-774m has moe"));
+    CHECK_THROWS_WITH(changed(expected, read({"kernels=torch"})),
+                      ContainsSubstring("layers have PyTorch's kernels"));
+  }
   SECTION("sharding, precision and sequence") {
     LoadedPlan expected = plan;
     expected.plan.optimizer.sharding = Sharding::zero1;

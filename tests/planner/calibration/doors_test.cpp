@@ -66,10 +66,12 @@ PlannedStage stage_of_plan(const Recipe& recipe) {
                                       .dispatcher = work.dispatcher,
                                       .graphs = recipe.graphs,
                                       .float8_recipe = work.float8_recipe,
-                                      .fused_loss = work.fused_loss}};
+                                      .fused_loss = work.fused_loss,
+                                      .again = recipe.again}};
+  const Recomputed what = recipe.again.empty() ? work.recompute : Recomputed::selective;
   const int layers = static_cast<int>(profile.model.layers.size());
   for (const Layer& layer : profile.model.layers)
-    setting.again.push_back(is_block(layer) ? work.recompute : Recomputed::none);
+    setting.again.push_back(is_block(layer) ? what : Recomputed::none);
   CostBook book(profile, cluster, setting);
   const CostTable& table = book.table(0, work.microbatch, work.microbatch, peers);
   const LayerRange all{0, layers};
@@ -143,6 +145,41 @@ TEST_CASE("exchanges between experts take the same in a plan and in the ledger",
           const double planned = stage_of_plan(recipe).passes;
           const double ledger = 1e9 * step_seconds(recipe, usual_constants(recipe.device)).work;
           CHECK(planned == Approx(ledger).epsilon(1e-6));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("modules done again take the same in a plan and in the ledger", "[doors][recompute]") {
+  for (const std::string_view model : {"llama3-8b", "mixtral-8x7b", "deepseek-v2"}) {
+    for (const char* modules : {"core_attn", "layernorm", "mlp", "moe_act", "moe", "shared_experts",
+                                "mla_up_proj+layernorm+moe_act", "core_attn+moe"}) {
+      for (const int tensor : {1, 4}) {
+        for (const int context : {1, 2}) {
+          INFO(model << ", " << modules << ", tensor " << tensor << ", context " << context);
+          Recipe recipe;
+          recipe.transformer = *builtin_model(model).transformer;
+          const bool has_experts = recipe.transformer.experts.has_value();
+          if (has_experts) recipe.transformer.experts->dense_blocks = 1;
+          recipe.device = "h100";
+          recipe.work = {.microbatch = 1,
+                         .sequence = 4096,
+                         .tensor_parallel = tensor,
+                         .sequence_parallel = tensor > 1,
+                         .context_parallel = context,
+                         .expert_parallel = has_experts ? 8 / tensor : 1,
+                         .expert_tensor_parallel = has_experts ? tensor : 0,
+                         .precision = Precision::bfloat16};
+          recipe = one_stage_of(recipe);
+          const double none = stage_of_plan(recipe).passes;
+          recipe.again = read_layer_modules(modules);
+          const double planned = stage_of_plan(recipe).passes;
+          const double ledger = 1e9 * step_seconds(recipe, usual_constants(recipe.device)).work;
+          CHECK(planned == Approx(ledger).epsilon(1e-6));
+          const Model whole = make_transformer("run", recipe.transformer, recipe.blocks, 4096);
+          const LayerModules absent = recipe.again.without(modules_of(whole));
+          CHECK((planned > none) == (absent != recipe.again));
         }
       }
     }

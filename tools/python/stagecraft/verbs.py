@@ -22,9 +22,10 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          dispatcher: Value | None = None, cuda_graphs: Value | None = None, fp8_recipe: Value | None = None,
          fused_loss: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
          gradient_bucket: Value | None = None, schedule: Value | None = None, mem_limit: Value | None = None,
-         recompute: Literal["auto", "none", "selective", "full", "layers"] | None = None, fix: Values | None = None,
-         straight: bool = False, max_stages: int | None = None, min_layers_per_stage: int | None = None,
-         objective: Value | None = None, tokens: Value | None = None, price: Values | None = None,
+         recompute: Literal["auto", "none", "selective", "full", "layers"] | None = None,
+         recompute_modules: Value | None = None, fix: Values | None = None, straight: bool = False,
+         max_stages: int | None = None, min_layers_per_stage: int | None = None, objective: Value | None = None,
+         tokens: Value | None = None, price: Values | None = None,
          compare_frameworks: Literal["auto", "on", "off"] | None = None, time_limit: Value | None = None,
          gap: Value | None = None, top: int | None = None, output_tokens: int | None = None,
          sharing: Literal["fair", "fifo"] | None = None, devices_per_link: int | None = None,
@@ -85,6 +86,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     mem_limit: Part of each device's memory to use, what CUDA and NCCL take included (100%)
     recompute: Recomputation: auto, none or full, by stage; selective (attention only) or layers, by layer as memory
         demands …
+    recompute_modules: Modules of Megatron-LM's layers that selective recomputation does again, in place of
+        attention: core_attn, …
     fix: Fixed layers of a stage: stage0.layers=0..4 for the first four
     straight: Do not replicate stages
     max_stages: Maximum number of stages (any)
@@ -148,6 +151,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--schedule", schedule, False, False),
         ("--mem-limit", mem_limit, False, False),
         ("--recompute", recompute, False, False),
+        ("--recompute-modules", recompute_modules, False, False),
         ("--fix", fix, False, True),
         ("--straight", straight, True, False),
         ("--max-stages", max_stages, False, False),
@@ -488,9 +492,10 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
            batch: int | None = None, gbs: int | None = None, microbatch: int | None = None, sequence: int | None = None,
            precision: Value | None = None, kernels: Value | None = None, dispatcher: Value | None = None,
            cuda_graphs: Value | None = None, fp8_recipe: Value | None = None, fused_loss: Value | None = None,
-           optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
-           schedule: Value | None = None, replicas: Value | None = None, set: Value | None = None,
-           seed: int | None = None, threads: int | None = None, progress: Progress = True) -> AdviseResult:
+           recompute_modules: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
+           gradient_bucket: Value | None = None, schedule: Value | None = None, replicas: Value | None = None,
+           set: Value | None = None, seed: int | None = None, threads: int | None = None,
+           progress: Progress = True) -> AdviseResult:
     """Tells what to change in a plan or launch script, in its framework's words.
 
     input: Plan file, or a launch script or other plan that `import` reads
@@ -518,6 +523,8 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
     fp8_recipe: With a plan, if the file leaves it open: how fp8 numbers get their scale: delayed, tensorwise,
         blockwise or …
     fused_loss: With a plan, if the file leaves it open: loss kernel of Megatron-LM: none, native or te
+    recompute_modules: With a plan, if the file leaves it open: modules of Megatron-LM's layers that selective
+        recomputation does …
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -550,6 +557,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
         ("--fused-loss", fused_loss, False, False),
+        ("--recompute-modules", recompute_modules, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -903,10 +911,11 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
             cluster: Input | None = None, batch: int | None = None, gbs: int | None = None,
             microbatch: int | None = None, sequence: int | None = None, precision: Value | None = None,
             kernels: Value | None = None, dispatcher: Value | None = None, cuda_graphs: Value | None = None,
-            fp8_recipe: Value | None = None, fused_loss: Value | None = None, optimizer: Value | None = None,
-            sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
-            replicas: Value | None = None, set: Value | None = None, seed: int | None = None,
-            threads: int | None = None, output: PathLike | None = None, progress: Progress = True) -> ImportResult:
+            fp8_recipe: Value | None = None, fused_loss: Value | None = None, recompute_modules: Value | None = None,
+            optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
+            schedule: Value | None = None, replicas: Value | None = None, set: Value | None = None,
+            seed: int | None = None, threads: int | None = None, output: PathLike | None = None,
+            progress: Progress = True) -> ImportResult:
     """Converts another system's model, profile or plan.
 
     format: huggingface: config.json of a model of one of the known families (stagecraft model list): layers and …
@@ -927,6 +936,8 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
     fp8_recipe: With a plan, if the file leaves it open: how fp8 numbers get their scale: delayed, tensorwise,
         blockwise or …
     fused_loss: With a plan, if the file leaves it open: loss kernel of Megatron-LM: none, native or te
+    recompute_modules: With a plan, if the file leaves it open: modules of Megatron-LM's layers that selective
+        recomputation does …
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
@@ -954,6 +965,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
         ("--fused-loss", fused_loss, False, False),
+        ("--recompute-modules", recompute_modules, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),

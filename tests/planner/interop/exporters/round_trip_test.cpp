@@ -310,6 +310,44 @@ TEST_CASE("a plan with PyTorch's kernels has none of Megatron-LM's losses") {
                     "plan: the fused loss is Megatron-LM's, and layers have PyTorch's kernels");
 }
 
+TEST_CASE("modules that are done again go to Megatron-LM and back, as it has them") {
+  PlanQuestion question = question_of(4, "8xh100");
+  question.profile.model = builtin_model("deepseek-v2-lite");
+  const std::string flags =
+      "--pipeline-model-parallel-size 1 --expert-model-parallel-size 4 --bf16 "
+      "--micro-batch-size 1 --global-batch-size 8 --seq-length 4096 "
+      "--recompute-granularity selective";
+  const Plan usual = imported("megatron", flags, question);
+  CHECK(usual.kernels.again.empty());
+  CHECK_THAT(written("megatron", loaded_from(usual, question)),
+             !ContainsSubstring("--recompute-modules"));
+  for (const std::string words :
+       {"core_attn", "layernorm moe_act", "mla_up_proj mlp moe", "mla_up_proj shared_experts"}) {
+    INFO(words);
+    Plan plan = imported("megatron", flags + " --recompute-modules " + words, question);
+    CHECK(plan.kernels.again == read_layer_modules(words));
+    CHECK(plan.stages == usual.stages);
+    const std::string text = written("megatron", loaded_from(plan, question));
+    CHECK_THAT(text, ContainsSubstring("--recompute-modules " + words));
+    CHECK(write_plan(imported("megatron", text, question)) == write_plan(plan));
+    const std::string bridge = written("megatron-bridge", loaded_from(plan, question));
+    CHECK(imported("megatron", bridge, question).kernels == plan.kernels);
+    CHECK_THAT(refusal("torch", plan, question),
+               ContainsSubstring("has none of Megatron-LM's modules"));
+    const bool has_norms = plan.kernels.again.has(LayerModule::norms);
+    plan.precision = Precision::float8;
+    CHECK(ContainsSubstring("under delayed scaling of fp8")
+              .match(refusal("megatron", plan, question)) == has_norms);
+    plan.kernels.float8_recipe = Float8Recipe::tensorwise;
+    CHECK(refusal("megatron", plan, question).empty());
+    plan.kernels.graphs = CudaGraphs::layers;
+    const bool has_experts = plan.kernels.again.has(LayerModule::experts);
+    CHECK(
+        ContainsSubstring("router is in a CUDA graph").match(refusal("megatron", plan, question)) ==
+        has_experts);
+  }
+}
+
 TEST_CASE("groups of experts go to Megatron-LM as the model has them, or as nodes are few") {
   PlanQuestion question = question_of(2, "2x8xh100");
   const std::string flags =

@@ -132,10 +132,10 @@ TEST_CASE("nodes that a script does not know are those of the cluster") {
 
 TEST_CASE("what plans do not have is listed with its place, and so is what nobody knows") {
   const MegatronLaunch read = launch(
-      "A=(\n  --recompute-modules mlp\n  --lr 1e-4\n  --ddp-num-buckets 4\n  --bf16\n"
+      "A=(\n  --cp-comm-type p2p\n  --lr 1e-4\n  --ddp-num-buckets 4\n  --bf16\n"
       "  --no-such-flag 3\n  --num-distributed-optimizer-instances 2\n)\n"
       "pretrain_gpt.py --micro-batch-size 1 ${A[@]}");
-  CHECK(texts(read.not_modelled) == Texts{"--recompute-modules mlp :2", "--ddp-num-buckets 4 :4",
+  CHECK(texts(read.not_modelled) == Texts{"--cp-comm-type p2p :2", "--ddp-num-buckets 4 :4",
                                           "--num-distributed-optimizer-instances 2 :7"});
   CHECK(texts(read.unknown) == Texts{"--no-such-flag 3 :6"});
   CHECK(texts(read.understood) == Texts{"--micro-batch-size 1 :9", "--lr 1e-4 :3", "--bf16 :5"});

@@ -532,6 +532,46 @@ TEST_CASE("flags of another shape than the model are told, and only those") {
              ContainsSubstring(concat("--hidden-size ", 2 * hidden, " (the model has ", hidden)));
 }
 
+TEST_CASE("what of recompute modules plans do not take over is told") {
+  const auto of = [](const std::string& model, const std::string& flags) {
+    PlanQuestion question = question_of(1, "2xh100");
+    question.profile.model = builtin_model(model);
+    return import_megatron("--pipeline-model-parallel-size 2 " + flags + batch, "f", question);
+  };
+  const auto notes = [&](const std::string& flags) {
+    std::string all;
+    for (const std::string& note : of("mixtral-8x7b", flags).notes) all += note + "\n";
+    return all;
+  };
+  const std::string selective = "--recompute-granularity selective --recompute-modules ";
+  CHECK(notes(selective + "moe_act layernorm").empty());
+  CHECK_THAT(notes(selective + "mla_up_proj moe_act"),
+             ContainsSubstring("no layer of mixtral-8x7b has mla_up_proj"));
+  CHECK(to_string(of("mixtral-8x7b", selective + "mla_up_proj moe_act").plan.kernels.again) ==
+        "moe_act");
+  CHECK_THAT(notes(selective + "gdn_norm_out layernorm"),
+             ContainsSubstring("gdn_norm_out is no module that plans know"));
+  CHECK_THAT(notes("--recompute-modules layernorm moe"),
+             ContainsSubstring("layernorm+moe counts beside --recompute-granularity selective"));
+  // A log has the usual one in any case.
+  CHECK(notes("--recompute-modules core_attn").empty());
+  CHECK(to_string(of("mixtral-8x7b", "--moe-layer-recompute").plan.kernels.again) ==
+        "core_attn+moe");
+  CHECK_THAT(
+      message_of([&] {
+        of("mixtral-8x7b",
+           "--moe-layer-recompute --recompute-granularity full "
+           "--recompute-method uniform --recompute-num-layers 1");
+      }),
+      ContainsSubstring("refuses --moe-layer-recompute beside --recompute-granularity full"));
+  // What the command line says, too, must be the same.
+  PlanQuestion question = question_of(1, "2xh100");
+  question.profile.model = builtin_model("mixtral-8x7b");
+  question.options.recompute_modules = read_layer_modules("moe");
+  CHECK_THROWS(import_megatron("--pipeline-model-parallel-size 2 " + selective + "moe_act" + batch,
+                               "f", question));
+}
+
 TEST_CASE("flags of other experts than the model's are told") {
   const auto notes = [](const std::string& model, const std::string& flags) {
     PlanQuestion question = question_of(1, "2xh100");
