@@ -56,6 +56,15 @@ Step turning(std::int64_t width) {
   return beside(elementwise("rotary positions", width, width));
 }
 
+/// Over all of a width that peers divide.
+Step divided_norm(std::string_view name, NormWeights weights, std::int64_t width) {
+  return {.kind = StepKind::norm,
+          .name = name,
+          .outputs = static_cast<std::int64_t>(weights) * width,
+          .inputs = width,
+          .split = Split::outputs};
+}
+
 Step head_norm(std::string_view name, QueryKeyNorm kind, NormWeights weights, std::int64_t heads,
                std::int64_t width) {
   const std::int64_t of = kind == QueryKeyNorm::shared ? width : heads * width;
@@ -111,6 +120,14 @@ Steps attention(const GroupedAttention& shape) {
                    .value_width = value_width,
                    .window = shape.window,
                    .causal = shape.causal && !shape.crosses});
+  if (shape.differential) {
+    // The library computes the same scores for each half of the values.
+    const Step again = steps.back();
+    steps.push_back(again);
+    steps.push_back(numbers("multipliers", 4 * shape.width));
+    steps.push_back(divided_norm("output norm", NormWeights::none, output));
+  }
+  if (shape.output_norm) steps.push_back(divided_norm("output norm", NormWeights::weight, output));
   if (is_gated) steps.push_back(elementwise("attention gate", output, output + gate));
   steps.push_back(beside(summed("attention output", shape.hidden, output, shape.output_bias)));
   return steps;
@@ -176,9 +193,11 @@ Steps latent_attention(const LatentShape& shape) {
 
 Steps feed_forward(const FeedForwardShape& shape) {
   const std::int64_t up = shape.gated ? 2 * shape.inner : shape.inner;
-  return {divided("up", up, shape.hidden, shape.up_bias),
-          elementwise("activation", shape.inner, up),
-          summed("down", shape.hidden, shape.inner, shape.down_bias)};
+  Steps steps{divided("up", up, shape.hidden, shape.up_bias),
+              elementwise("activation", shape.inner, up)};
+  if (shape.normed) steps.push_back(divided_norm("output norm", NormWeights::weight, shape.inner));
+  steps.push_back(summed("down", shape.hidden, shape.inner, shape.down_bias));
+  return steps;
 }
 
 namespace {

@@ -51,7 +51,10 @@ struct GroupedAttention {
   bool value_is_key = false;      ///< one projection for both
   std::int64_t rotary_width = 0;  ///< of a head's width that is turned; 0: positions are elsewhere
   bool causal = true;
-  bool crosses = false;  ///< keys and values are of the encoder's states
+  bool crosses = false;      ///< keys and values are of the encoder's states
+  bool output_norm = false;  ///< a norm stands before the output projection (BitNet)
+  bool differential =
+      false;  ///< scores weigh two halves of values, whose difference counts (DiffLlama)
 };
 Steps attention(const GroupedAttention& shape);
 
@@ -89,6 +92,7 @@ struct FeedForwardShape {
   bool gated = true;
   bool up_bias = false;
   bool down_bias = false;
+  bool normed = false;  ///< a norm stands before the way down (BitNet)
 };
 Steps feed_forward(const FeedForwardShape& shape);
 

@@ -43,6 +43,7 @@ MIXER = dict(mamba_n_heads=[8], mamba_n_groups=[1, 2], mamba_d_state=[8, 16], ma
              mamba_expand=[2], mamba_conv_bias=FLAG, mamba_proj_bias=FLAG)
 GPT = dict(vocab_size=[96, 130], n_embd=[32, 64], n_layer=[1, 3], n_head=[4, 8], n_positions=[64],
            n_inner=[None, 80], tie_word_embeddings=FLAG)
+BERT = {k: v for k, v in GROUPED.items() if k != "num_key_value_heads"} | dict(type_vocab_size=[2, 3])
 BIAS = dict(attention_bias=FLAG)
 WIDTH = dict(head_dim=[8, 16, 24])
 
@@ -174,7 +175,14 @@ FAMILIES = {
     "t5": dict(vocab_size=[96], d_model=[32, 64], d_kv=[8, 16], d_ff=[48], num_layers=[1, 3],
                num_decoder_layers=[None, 2], num_heads=[4], relative_attention_num_buckets=[8, 32],
                feed_forward_proj=["relu", "gated-gelu"]),
-    "bert": dict(drop(GROUPED, "num_key_value_heads"), type_vocab_size=[2, 3]),
+    "bert": BERT, "roberta": BERT, "xlm-roberta": BERT, "camembert": BERT, "data2vec-text": BERT,
+    "roberta-prelayernorm": BERT, "xlm-roberta-xl": BERT, "megatron-bert": BERT,
+    "ernie": dict(BERT, use_task_id=FLAG, task_type_vocab_size=[3, 5]),
+    "electra": dict(BERT, embedding_size=[16, 32, 64]),
+    "modernbert": dict(drop(GROUPED, "num_key_value_heads"), **BIAS, norm_bias=FLAG, mlp_bias=FLAG,
+                       decoder_bias=FLAG, classifier_bias=FLAG, local_attention=[8, 16]),
+    "modernbert-decoder": dict(drop(GROUPED, "num_key_value_heads"), **BIAS, norm_bias=FLAG, mlp_bias=FLAG,
+                               decoder_bias=FLAG, classifier_bias=FLAG, local_attention=[8, 16]),
     "vit": dict(hidden_size=[32, 64], num_hidden_layers=[1, 3], num_attention_heads=[4],
                 intermediate_size=[48], image_size=[32, 48], patch_size=[8, 16], num_channels=[1, 3],
                 qkv_bias=FLAG),
@@ -252,6 +260,20 @@ FAMILIES = {
     "minicpm3": dict(drop(LATENT, "n_routed_experts", "n_shared_experts", "n_group", "topk_group",
                           "first_k_dense_replace", "num_experts_per_tok", "moe_intermediate_size"),
                      v_head_dim=[None, 8, 16], mlp_bias=FLAG),
+    "bitnet": dict(GROUPED, **BIAS),
+    "diffllama": dict(GROUPED, **WIDTH, **BIAS, num_key_value_heads=[2, 4]),
+    "codegen": dict(GPT, rotary_dim=[4]),
+    "gpt_neox_japanese": dict(drop(GROUPED, "num_key_value_heads", "intermediate_size"),
+                              intermediate_multiple_size=[2, 4]),
+    "gpt_neo": dict(vocab_size=[96, 130], hidden_size=[32, 64], num_layers=[4], num_heads=[4, 8],
+                    intermediate_size=[None, 80], max_position_embeddings=[64], window_size=[8],
+                    attention_types=[[[["global", "local"], 2]], [[["local"], 3], [["global"], 1]]],
+                    tie_word_embeddings=FLAG),
+    "mpt": dict(vocab_size=[96, 130], d_model=[32, 64], n_layers=[1, 3], n_heads=[4, 8],
+                max_seq_len=[64], tie_word_embeddings=FLAG),
+    "xglm": dict(vocab_size=[96, 130], d_model=[32, 64], num_layers=[1, 3], attention_heads=[4, 8],
+                 ffn_dim=[48, 80], max_position_embeddings=[64], tie_word_embeddings=FLAG),
+    "biogpt": drop(GROUPED, "num_key_value_heads"),
     "axk2": dict(drop(LATENT, "first_k_dense_replace"), q_lora_rank=[24], index_n_heads=[2, 4],
                  index_head_dim=[16], index_topk=[8], gated_norm_rank=[4, 8], **DENSE_FIRST),
     "hy_v4": dict(drop(LATENT, "first_k_dense_replace"), q_lora_rank=[24], index_n_heads=[2, 4],

@@ -49,7 +49,8 @@ Steps steps_of_head(const Blueprint& blueprint, ModelHead head, std::int64_t cla
   switch (head) {
     case ModelHead::words: {
       add_steps(steps, blueprint.transform);
-      Step words = logits("logits", numbers.vocabulary, width, blueprint.head_bias);
+      const std::int64_t read = blueprint.words_width > 0 ? blueprint.words_width : width;
+      Step words = logits("logits", numbers.vocabulary, read, blueprint.head_bias);
       words.tied = numbers.tied_head;
       steps.push_back(words);
       break;
@@ -66,9 +67,11 @@ Steps steps_of_head(const Blueprint& blueprint, ModelHead head, std::int64_t cla
       break;
     }
     case ModelHead::tokens:
+      if (blueprint.transforms_tokens) add_steps(steps, blueprint.transform);
       steps.push_back(logits("sentence classes", classes, width, true));
       break;
     case ModelHead::spans:
+      if (blueprint.transforms_tokens) add_steps(steps, blueprint.transform);
       steps.push_back(
           logits("sentence classes", blueprint.spans_of_labels ? classes : 2, width, true));
       break;

@@ -77,6 +77,21 @@ Blueprint start(Keys& keys, const Sizes& sizes, bool tied, NormWeights norms) {
   return blueprint;
 }
 
+Step lookup(std::string_view name, std::int64_t rows, std::int64_t width) {
+  return {.kind = StepKind::lookup, .name = name, .outputs = width, .inputs = rows};
+}
+
+Step pooling(std::int64_t outputs, std::int64_t inputs, bool bias) {
+  Step step = product("pooler", outputs, inputs, bias);
+  step.of_sample = true;
+  return step;
+}
+
+void add_positions(Blueprint& blueprint, std::int64_t rows) {
+  blueprint.numbers.position = Transformer::Position::learned;
+  blueprint.embedding.push_back(lookup("positions", rows, blueprint.numbers.hidden));
+}
+
 GroupedAttention grouped(const Sizes& sizes, bool bias) {
   return {.hidden = sizes.hidden,
           .heads = sizes.heads,

@@ -28,16 +28,18 @@ struct Blueprint {
   std::vector<Steps> encoder;  ///< of encoder-decoder models, before `blocks`
   Steps encoder_last;          ///< the norm behind it
   std::vector<Steps> blocks;
-  Steps last;                    ///< before any head: the last norm
-  Steps pooler;                  ///< before classes of a sequence (BERT, ViT)
-  bool pools_alone = false;      ///< the base model has the pooler, too
-  bool spans_of_labels = false;  ///< answers are found by as many numbers as there are labels
-  Steps transform;               ///< before the logits of words
-  std::int64_t head_width = 0;   ///< that heads read; 0: `numbers.hidden`
-  bool head_bias = false;        ///< of the logits of words
-  bool classes_bias = false;     ///< of the classes of a sequence
-  bool names_images = false;     ///< its own head names the classes of images
-  bool own_head = false;         ///< the library's class never ties it to the words
+  Steps last;                      ///< before any head: the last norm
+  Steps pooler;                    ///< before classes of a sequence (BERT, ViT)
+  bool pools_alone = false;        ///< the base model has the pooler, too
+  bool spans_of_labels = false;    ///< answers are found by as many numbers as there are labels
+  Steps transform;                 ///< before the logits of words
+  bool transforms_tokens = false;  ///< and before the classes of tokens and spans
+  std::int64_t head_width = 0;     ///< that heads read; 0: `numbers.hidden`
+  std::int64_t words_width = 0;    ///< that the logits of words read; 0: `head_width`
+  bool head_bias = false;          ///< of the logits of words
+  bool classes_bias = false;       ///< of the classes of a sequence
+  bool names_images = false;       ///< its own head names the classes of images
+  bool own_head = false;           ///< the library's class never ties it to the words
   std::int64_t prediction_modules = 0;
   std::vector<std::string> notes;  ///< what is left out, in sentences
 };
@@ -86,6 +88,13 @@ Steps mixed_block(std::int64_t hidden, const Steps& mixer, const Steps& feeding)
 std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int blocks,
                                          const std::vector<std::string>& known,
                                          const std::function<std::string(int)>& otherwise);
+
+/// A table of rows.
+Step lookup(std::string_view name, std::int64_t rows, std::int64_t width);
+/// A product of each sample's state, once.
+Step pooling(std::int64_t outputs, std::int64_t inputs, bool bias = true);
+/// Learned positions are looked up beside words.
+void add_positions(Blueprint& blueprint, std::int64_t rows);
 
 /// The part of a head's width that is turned; where "rope_parameters" have a member for each kind
 /// of attention, in blocks of that `kind`.

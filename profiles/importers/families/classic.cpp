@@ -1,4 +1,4 @@
-// Families before and beside Llama's: GPT-2 and what followed it, encoders, and T5.
+// Families before and beside Llama's: GPT-2 and what followed it, DBRX, and T5.
 
 #include <algorithm>
 #include <cmath>
@@ -12,10 +12,6 @@ namespace stagecraft {
 namespace {
 
 constexpr auto shifting = NormWeights::weight_and_bias;
-
-Step lookup(std::string_view name, std::int64_t rows, std::int64_t width) {
-  return {.kind = StepKind::lookup, .name = name, .outputs = width, .inputs = rows};
-}
 
 /// Layer norm, attention, feed-forward of one matrix up.
 struct ClassicShape {
@@ -39,17 +35,6 @@ Steps classic_block(const ClassicShape& shape) {
   return steps;
 }
 
-GroupedAttention classic_attention(const Sizes& sizes, bool bias) {
-  return {.hidden = sizes.hidden,
-          .heads = sizes.heads,
-          .key_value_heads = sizes.key_value_heads,
-          .width = sizes.head_width,
-          .query_bias = bias,
-          .key_bias = bias,
-          .value_bias = bias,
-          .output_bias = bias};
-}
-
 /// As GPT-2 calls them: n_embd, n_layer, n_head, n_positions, n_inner.
 Sizes read_gpt_sizes(Keys& keys, const Defaults& defaults) {
   keys.need({"n_embd|hidden_size", "n_layer|num_hidden_layers", "n_head|num_attention_heads",
@@ -67,12 +52,6 @@ Sizes read_gpt_sizes(Keys& keys, const Defaults& defaults) {
   sizes.vocabulary = keys.count("vocab_size", defaults.vocabulary);
   sizes.positions = keys.count("n_positions|max_position_embeddings", defaults.positions);
   return sizes;
-}
-
-/// Learned positions are looked up beside words.
-void add_positions(Blueprint& blueprint, std::int64_t rows) {
-  blueprint.numbers.position = Transformer::Position::learned;
-  blueprint.embedding.push_back(lookup("positions", rows, blueprint.numbers.hidden));
 }
 
 void fill(Blueprint& blueprint, int blocks, const Steps& block) {
@@ -96,7 +75,7 @@ Blueprint read_gpt2(Keys& keys) {
   Blueprint blueprint = start(keys, sizes, true, shifting);
   add_positions(blueprint, sizes.positions);
   fill(blueprint, sizes.blocks,
-       classic_block({.attention = classic_attention(sizes, true), .inner = sizes.inner}));
+       classic_block({.attention = grouped(sizes, true), .inner = sizes.inner}));
   Transformer& numbers = blueprint.numbers;
   numbers.activation = Transformer::FeedForward::gelu;
   numbers.attention_bias = numbers.output_bias = numbers.feed_forward_bias = true;
@@ -160,7 +139,7 @@ Blueprint read_gpt_bigcode(Keys& keys) {
   Blueprint blueprint = start(keys, sizes, true, shifting);
   add_positions(blueprint, sizes.positions);
   fill(blueprint, sizes.blocks,
-       classic_block({.attention = classic_attention(sizes, true), .inner = sizes.inner}));
+       classic_block({.attention = grouped(sizes, true), .inner = sizes.inner}));
   keys.ignore({"scale_attn_weights", "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32",
                "num_key_value_heads", "attention_head_type", "inference_runner", "max_batch_size",
                "max_sequence_length", "pad_key_length", "pre_allocate_kv_cache",
@@ -172,7 +151,7 @@ Blueprint read_gpt_bigcode(Keys& keys) {
 Blueprint read_gptj(Keys& keys) {
   const Sizes sizes = read_gpt_sizes(keys, {50400, 4096, 0, 28, 16, 0, 0, 2048});
   Blueprint blueprint = start(keys, sizes, false, shifting);
-  GroupedAttention shape = classic_attention(sizes, false);
+  GroupedAttention shape = grouped(sizes, false);
   shape.rotary_width = std::min(keys.natural("rotary_dim", 64), sizes.head_width);
   fill(blueprint, sizes.blocks,
        classic_block({.attention = shape, .inner = sizes.inner, .norms = 1}));
@@ -212,7 +191,7 @@ Blueprint read_gpt_neox(Keys& keys) {
   keys.need({"intermediate_size"});
   const Sizes sizes = read_sizes(keys, {50432, 6144, 24576, 44, 64, 0, 0, 2048});
   Blueprint blueprint = start(keys, sizes, false, shifting);
-  GroupedAttention shape = classic_attention(sizes, keys.flag("attention_bias", true));
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", true));
   shape.rotary_width = rotary_width(keys, sizes.head_width, 0.25);
   fill(blueprint, sizes.blocks, classic_block({.attention = shape, .inner = sizes.inner}));
   set_neox_numbers(keys, blueprint, shape);
@@ -240,7 +219,7 @@ Blueprint read_bloom(Keys& keys) {
   blueprint.numbers.position = Transformer::Position::none;
   blueprint.embedding.push_back(norm("embedding norm", sizes.hidden, shifting));
   fill(blueprint, sizes.blocks,
-       classic_block({.attention = classic_attention(sizes, true), .inner = sizes.inner}));
+       classic_block({.attention = grouped(sizes, true), .inner = sizes.inner}));
   return blueprint;
 }
 
@@ -268,7 +247,7 @@ Blueprint read_falcon(Keys& keys) {
   sizes.positions = keys.count("max_position_embeddings", 2048);
   Blueprint blueprint = start(keys, sizes, true, shifting);
   const bool bias = keys.flag("bias", false);
-  GroupedAttention shape = classic_attention(sizes, bias);
+  GroupedAttention shape = grouped(sizes, bias);
   shape.rotary_width = keys.flag("alibi", false) ? 0 : sizes.head_width;
   const bool parallel = keys.flag("parallel_attn", true);
   const std::int64_t norms = keys.natural("num_ln_in_parallel_attn", is_new ? 2 : 1);
@@ -324,7 +303,7 @@ Blueprint read_opt(Keys& keys) {
     blueprint.last.push_back(product("head projection", width, sizes.hidden));
   blueprint.head_width = width;
   fill(blueprint, sizes.blocks,
-       classic_block({.attention = classic_attention(sizes, bias),
+       classic_block({.attention = grouped(sizes, bias),
                       .inner = sizes.inner,
                       .feed_forward_bias = bias,
                       .norm_weights = weights}));
@@ -333,11 +312,158 @@ Blueprint read_opt(Keys& keys) {
   return blueprint;
 }
 
+namespace {
+
+/// Sizes under names of their own; defaults without an inner width have four times the hidden one.
+Sizes read_named_sizes(Keys& keys, std::string_view hidden, std::string_view blocks,
+                       std::string_view heads, const Defaults& defaults) {
+  keys.need({std::string(hidden), std::string(blocks), std::string(heads), "vocab_size"});
+  Sizes sizes;
+  sizes.hidden = keys.count(hidden, defaults.hidden);
+  sizes.blocks = read_blocks(keys, blocks, defaults.blocks);
+  sizes.heads = sizes.key_value_heads = keys.count(heads, defaults.heads);
+  if (sizes.hidden % sizes.heads != 0) {
+    keys.fail(heads, concat(sizes.heads, " heads do not divide ", split(hidden, '|').front(), " = ",
+                            sizes.hidden));
+  }
+  sizes.head_width = sizes.hidden / sizes.heads;
+  sizes.inner = defaults.inner > 0 ? defaults.inner : 4 * sizes.hidden;
+  sizes.vocabulary = keys.count("vocab_size", defaults.vocabulary);
+  return sizes;
+}
+
+}  // namespace
+
+/// No biases at all; scores have ALiBi's.
+Blueprint read_mpt(Keys& keys) {
+  Sizes sizes = read_named_sizes(keys, "d_model|hidden_size", "n_layers|num_hidden_layers",
+                                 "n_heads|num_attention_heads", {50368, 2048, 0, 24, 16});
+  sizes.positions = keys.count("max_seq_len|max_position_embeddings", 2048);
+  if (keys.has("attn_config")) {
+    Keys attending(keys.at("attn_config"), true);
+    attending.only("attn_type", {"multihead_attention"});
+    attending.same("qk_ln", false);
+    attending.same("alibi", true);
+    attending.ignore(
+        {"attn_impl", "softmax_scale", "prefix_lm", "attn_uses_sequence_id", "alibi_bias_max"});
+    attending.refuse_unread("mpt");
+  }
+  keys.same("no_bias", true);
+  keys.same("expansion_ratio", std::int64_t{4});
+  keys.ignore({"init_config", "init_device", "embedding_fraction", "norm_type", "verbose",
+               "learned_pos_emb"});
+  Blueprint blueprint = start(keys, sizes, true);
+  blueprint.numbers.position = Transformer::Position::none;
+  fill(blueprint, sizes.blocks,
+       classic_block({.attention = grouped(sizes, false),
+                      .inner = sizes.inner,
+                      .feed_forward_bias = false,
+                      .norm_weights = NormWeights::weight}));
+  return blueprint;
+}
+
+namespace {
+
+/// "global" and "local" for each block: a list of them, or patterns and how often each repeats.
+std::vector<std::string> gpt_neo_words(Keys& keys, int blocks) {
+  std::vector<std::string> words;
+  if (keys.has("attention_types")) {
+    for (const Json& item : keys.at("attention_types").elements()) {
+      const std::vector<Json> pair = item.elements();
+      if (pair.size() != 2) item.fail("expected a list of words and how often it repeats");
+      for (std::int64_t times = pair[1].integer(1, most_config_blocks); times > 0; --times) {
+        for (const Json& word : pair[0].elements()) words.push_back(word.string());
+      }
+    }
+    keys.ignore({"attention_layers"});
+  } else {
+    words = keys.words("attention_layers");
+  }
+  if (words.empty()) {
+    for (int block = 0; block < blocks; ++block)
+      words.emplace_back(block % 2 == 0 ? "global" : "local");
+  }
+  if (std::cmp_not_equal(words.size(), blocks)) {
+    keys.fail("attention_types|attention_layers",
+              concat("expected \"global\" or \"local\" for each of the ", blocks, " layers, found ",
+                     words.size()));
+  }
+  for (const std::string& word : words) {
+    if (word != "global" && word != "local") {
+      keys.fail("attention_types|attention_layers",
+                concat("\"", word, "\" is not known here; known: global, local"));
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+Blueprint read_gpt_neo(Keys& keys) {
+  Sizes sizes = read_named_sizes(keys, "hidden_size", "num_layers|num_hidden_layers",
+                                 "num_heads|num_attention_heads", {50257, 2048, 0, 24, 16});
+  sizes.inner = keys.count("intermediate_size", sizes.inner);
+  sizes.positions = keys.count("max_position_embeddings", 2048);
+  const std::int64_t window = keys.count("window_size", 256);
+  Blueprint blueprint = start(keys, sizes, true, shifting);
+  add_positions(blueprint, sizes.positions);
+  GroupedAttention shape = grouped(sizes, false);
+  shape.output_bias = true;
+  for (const std::string& word : gpt_neo_words(keys, sizes.blocks)) {
+    shape.window = word == "local" ? window : 0;
+    blueprint.blocks.push_back(classic_block({.attention = shape, .inner = sizes.inner}));
+  }
+  return blueprint;
+}
+
+/// Positions are computed.
+Blueprint read_xglm(Keys& keys) {
+  keys.refuse_true("add_cross_attention", "blocks with cross-attention are not known here");
+  Sizes sizes = read_named_sizes(keys, "d_model|hidden_size", "num_layers|num_hidden_layers",
+                                 "attention_heads|num_attention_heads", {256008, 1024, 0, 24, 16});
+  sizes.inner = keys.count("ffn_dim", 4096);
+  sizes.positions = keys.count("max_position_embeddings", 2048);
+  keys.ignore({"scale_embedding"});
+  Blueprint blueprint = start(keys, sizes, true, shifting);
+  blueprint.numbers.position = Transformer::Position::none;
+  fill(blueprint, sizes.blocks,
+       classic_block({.attention = grouped(sizes, true), .inner = sizes.inner}));
+  return blueprint;
+}
+
+/// Positions start at the third row of their table.
+Blueprint read_biogpt(Keys& keys) {
+  keys.need({"intermediate_size"});
+  const Sizes sizes = read_sizes(keys, {42384, 1024, 4096, 24, 16, 0, 0, 1024});
+  keys.ignore({"scale_embedding", "attention_probs_dropout_prob"});
+  Blueprint blueprint = start(keys, sizes, true, shifting);
+  add_positions(blueprint, sizes.positions + 2);
+  fill(blueprint, sizes.blocks,
+       classic_block({.attention = grouped(sizes, true), .inner = sizes.inner}));
+  return blueprint;
+}
+
+/// One bias of the attention's output, in the last block.
+Blueprint read_gpt_neox_japanese(Keys& keys) {
+  Sizes sizes = read_sizes(keys, {32000, 2560, 0, 32, 32, 0, 0, 2048});
+  sizes.inner = keys.count("intermediate_multiple_size", 4) * sizes.hidden;
+  keys.ignore({"intermediate_size"});
+  Blueprint blueprint = start(keys, sizes, true, shifting);
+  GroupedAttention shape = grouped(sizes, false);
+  shape.rotary_width = rotary_width(keys, sizes.head_width);
+  const ClassicShape block{.attention = shape, .inner = sizes.inner, .feed_forward_bias = false};
+  fill(blueprint, sizes.blocks, classic_block(block));
+  shape.output_bias = true;
+  blueprint.blocks.back() =
+      classic_block({.attention = shape, .inner = sizes.inner, .feed_forward_bias = false});
+  return blueprint;
+}
+
 Blueprint read_phi(Keys& keys) {
   keys.need({"intermediate_size"});
   const Sizes sizes = read_sizes(keys, {51200, 2048, 8192, 24, 32, 0, 0, 2048});
   Blueprint blueprint = start(keys, sizes, false, shifting);
-  GroupedAttention shape = classic_attention(sizes, true);
+  GroupedAttention shape = grouped(sizes, true);
   if (keys.flag("qk_layernorm", false)) {
     shape.norms = QueryKeyNorm::shared;
     shape.norm_weights = shifting;
@@ -353,7 +479,7 @@ Blueprint read_stablelm(Keys& keys) {
   keys.need({"intermediate_size"});
   const Sizes sizes = read_sizes(keys, {50304, 2560, 6912, 32, 32, 32, 0, 4096});
   Blueprint blueprint = start(keys, sizes, false, shifting);
-  GroupedAttention shape = classic_attention(sizes, keys.flag("use_qkv_bias", false));
+  GroupedAttention shape = grouped(sizes, keys.flag("use_qkv_bias", false));
   shape.output_bias = false;
   if (keys.flag("qk_layernorm", false)) shape.norms = QueryKeyNorm::each;
   shape.rotary_width = rotary_width(keys, sizes.head_width, 0.25);
@@ -363,101 +489,6 @@ Blueprint read_stablelm(Keys& keys) {
     block.push_back(norm("second norm", sizes.hidden, shifting));
   add_steps(block, feed_forward({.hidden = sizes.hidden, .inner = sizes.inner}));
   fill(blueprint, sizes.blocks, block);
-  return blueprint;
-}
-
-namespace {
-
-/// Norms stand behind attention and feed-forward, and behind the embedding.
-Steps bert_block(const GroupedAttention& shape, std::int64_t inner) {
-  Steps steps = attention(shape);
-  steps.push_back(norm("first norm", shape.hidden, shifting));
-  add_steps(steps, feed_forward({.hidden = shape.hidden,
-                                 .inner = inner,
-                                 .gated = false,
-                                 .up_bias = true,
-                                 .down_bias = true}));
-  steps.push_back(norm("second norm", shape.hidden, shifting));
-  return steps;
-}
-
-Step pooling(std::int64_t outputs, std::int64_t inputs) {
-  Step step = product("pooler", outputs, inputs, true);
-  step.of_sample = true;
-  return step;
-}
-
-}  // namespace
-
-Blueprint read_bert(Keys& keys) {
-  keys.need({"intermediate_size", "max_position_embeddings"});
-  keys.refuse_true("add_cross_attention", "blocks with cross-attention are not known here");
-  const Sizes sizes = read_sizes(keys, {30522, 768, 3072, 12, 12, 0, 0, 512});
-  Blueprint blueprint = start(keys, sizes, true, shifting);
-  Transformer& numbers = blueprint.numbers;
-  numbers.causal = keys.flag("is_decoder", false);
-  add_positions(blueprint, sizes.positions);
-  blueprint.embedding.push_back(
-      lookup("token types", keys.count("type_vocab_size", 2), sizes.hidden));
-  blueprint.embedding.push_back(norm("embedding norm", sizes.hidden, shifting));
-  blueprint.last.clear();
-  GroupedAttention shape = classic_attention(sizes, true);
-  shape.causal = numbers.causal;
-  fill(blueprint, sizes.blocks, bert_block(shape, sizes.inner));
-  blueprint.pooler = {pooling(sizes.hidden, sizes.hidden)};
-  blueprint.transform = {product("transform", sizes.hidden, sizes.hidden, true),
-                         norm("last norm", sizes.hidden, shifting)};
-  // Where the words are not the head, the library keeps its bias twice.
-  if (!numbers.tied_head)
-    blueprint.transform.push_back(stagecraft::numbers("transform", sizes.vocabulary));
-  blueprint.pools_alone = true;
-  blueprint.spans_of_labels = true;
-  blueprint.head_bias = true;
-  blueprint.classes_bias = true;
-  keys.ignore({"position_embedding_type", "attention_probs_dropout_prob", "pooler_fc_size",
-               "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
-               "pooler_type", "directionality"});
-  return blueprint;
-}
-
-Blueprint read_vit(Keys& keys) {
-  keys.need({"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
-             "image_size", "patch_size"});
-  Sizes sizes;
-  sizes.hidden = keys.count("hidden_size", 768);
-  sizes.blocks = read_blocks(keys, "num_hidden_layers", 12);
-  sizes.heads = sizes.key_value_heads = keys.count("num_attention_heads", 12);
-  if (sizes.hidden % sizes.heads != 0)
-    keys.fail("num_attention_heads",
-              concat(sizes.heads, " heads do not divide hidden_size = ", sizes.hidden));
-  sizes.head_width = sizes.hidden / sizes.heads;
-  sizes.inner = keys.count("intermediate_size", 3072);
-  const std::int64_t image = keys.count("image_size", 224);
-  const std::int64_t patch = keys.count("patch_size", 16);
-  const std::int64_t channels = keys.count("num_channels", 3);
-  if (patch > image)
-    keys.fail("patch_size",
-              concat("a patch of ", patch, " pixels is larger than the image of ", image));
-  const std::int64_t tokens = (image / patch) * (image / patch) + 1;
-  sizes.positions = tokens;
-  sizes.vocabulary = 1;
-  Blueprint blueprint = start(keys, sizes, false, shifting);
-  blueprint.numbers.causal = false;
-  blueprint.numbers.position = Transformer::Position::learned;
-  blueprint.numbers.patches =
-      Patches{.image = image, .patch = patch, .channels = channels, .classes = 1};
-  blueprint.embedding = {product("patches", sizes.hidden, patch * patch * channels, true),
-                         numbers("class token", sizes.hidden),
-                         lookup("positions", tokens, sizes.hidden)};
-  GroupedAttention shape = classic_attention(sizes, keys.flag("qkv_bias", true));
-  shape.output_bias = true;
-  shape.causal = false;
-  fill(blueprint, sizes.blocks, classic_block({.attention = shape, .inner = sizes.inner}));
-  blueprint.pooler = {pooling(keys.count("pooler_output_size", sizes.hidden), sizes.hidden)};
-  blueprint.classes_bias = true;
-  blueprint.pools_alone = true;
-  blueprint.names_images = true;
-  keys.ignore({"encoder_stride", "pooler_act", "attention_probs_dropout_prob"});
   return blueprint;
 }
 
@@ -486,7 +517,7 @@ Blueprint read_t5(Keys& keys) {
   // The class of the library ties in any case, and scales its states where the file says not to.
   blueprint.numbers.tied_head = true;
   blueprint.numbers.position = Transformer::Position::none;
-  GroupedAttention shape = classic_attention(sizes, false);
+  GroupedAttention shape = grouped(sizes, false);
   const Steps feeding =
       feed_forward({.hidden = sizes.hidden, .inner = sizes.inner, .gated = gated});
   const auto block = [&](bool decodes, bool first) {

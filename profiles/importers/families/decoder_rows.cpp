@@ -288,6 +288,22 @@ std::vector<DecoderRow> dense_rows() {
        .attention = {.bias_key = "attention_bias", .output_bias_key = "attention_bias"},
        .feed_forward = {.bias_key = "mlp_bias"},
        .harmless = {"logits_scaling"}},
+      {.model_type = "phi4_multimodal_text",  // as it is called here: its file's keys are not apart
+       .defaults = {200064, 3072, 8192, 32, 32, 8, 0, 131072},
+       .attention = {.windows = Windows::every},
+       .feed_forward = swiglu},
+      {.model_type = "bitnet",
+       .defaults = {128256, 2560, 6912, 30, 20, 5, 0, 2048},
+       .attention = {.bias_key = "attention_bias", .output_bias_key = "attention_bias"},
+       .feed_forward = swiglu,
+       .norms_inside = true},
+      {.model_type = "diffllama",
+       .defaults = {32000, 2048, 8192, 16, 32, 0, 0, 2048},
+       .attention = {.bias_key = "attention_bias",
+                     .output_bias_key = "attention_bias",
+                     .differential = true},
+       .feed_forward = swiglu,
+       .harmless = {"lambda_std_dev"}},
   };
 }
 

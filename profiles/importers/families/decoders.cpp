@@ -152,7 +152,9 @@ GroupedAttention attention_of(const DecoderRow& decoder, Keys& keys, const Sizes
                          .norms = row.norms,
                          .norm_weights = decoder.norm,
                          .sinks = row.sinks,
-                         .own_gate = row.own_gate};
+                         .own_gate = row.own_gate,
+                         .output_norm = decoder.norms_inside,
+                         .differential = row.differential};
   const bool bias = row.bias_key.empty() ? row.bias : keys.flag(row.bias_key, row.bias);
   shape.query_bias = shape.key_bias = shape.value_bias = bias;
   shape.output_bias = row.output_bias_key.empty() ? row.output_bias
@@ -328,7 +330,8 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
                               .inner = sizes.inner,
                               .gated = row.feed_forward.gated,
                               .up_bias = bias,
-                              .down_bias = bias});
+                              .down_bias = bias,
+                              .normed = row.norms_inside});
   if (row.feed_forward.activation_numbers > 0)
     dense.push_back(numbers("activation", row.feed_forward.activation_numbers));
   std::vector<bool> sparse(static_cast<std::size_t>(sizes.blocks), false);

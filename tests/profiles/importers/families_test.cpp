@@ -831,6 +831,98 @@ const std::vector<Counted>& counted_families() {
        R"("vocab_size": 96, "d_model": 32, "n_layers": 3, "n_heads": 8, )"
        R"("attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0}, "ffn_config": )"
        R"({"ffn_hidden_size": 80, "moe_num_experts": 8, "moe_top_k": 1})"},
+      {"roberta", 124'696'665, "", 75'746,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 2)"},
+      {"xlm-roberta", 109'514'298, "", 65'344,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 3)"},
+      {"camembert", 109'514'298, "", 23'552,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 3)"},
+      {"data2vec-text", 109'514'298, "", 75'810,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 3)"},
+      {"roberta-prelayernorm", 124'698'201, "", 75'938,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 3)"},
+      {"xlm-roberta-xl", 3'482'741'760, "", 67'490,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 2)"},
+      {"megatron-bert", 333'671'808, "", 73'536,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 2)"},
+      {"ernie", 109'514'298, "", 75'746,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 2, "use_task_id": false, "task_type_vocab_size": 3)"},
+      {"electra", 13'546'682, "", 66'240,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 3, "embedding_size": 32)"},
+      {"modernbert", 149'655'232, "", 44'096,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 8, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("attention_bias": true, "norm_bias": true, "mlp_bias": true, )"
+       R"("decoder_bias": true, "classifier_bias": true, "local_attention": 16)"},
+      {"modernbert-decoder", 149'655'232, "", 75'040,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": false, "norm_bias": true, "mlp_bias": true, )"
+       R"("decoder_bias": true, "classifier_bias": false, "local_attention": 16)"},
+      {"codegen", 6'050'882'784, "", 89'266,
+       R"("vocab_size": 130, "n_embd": 64, "n_layer": 3, "n_head": 8, "n_positions": )"
+       R"(64, "n_inner": 80, "tie_word_embeddings": true, "rotary_dim": 4)"},
+      {"gpt_neox_japanese", 2'598'837'760, "", 19'808,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "intermediate_multiple_size": 2)"},
+      {"gpt_neo", 1'315'575'808, "", 60'864,
+       R"("vocab_size": 130, "hidden_size": 32, "num_layers": 4, "num_heads": 4, )"
+       R"("intermediate_size": null, "max_position_embeddings": 64, "window_size": 8, )"
+       R"("attention_types": [[["global", "local"], 2]], "tie_word_embeddings": false)"},
+      {"mpt", 1'311'213'568, "", 156'224,
+       R"("vocab_size": 130, "d_model": 64, "n_layers": 3, "n_heads": 8, )"
+       R"("max_seq_len": 64, "tie_word_embeddings": true)"},
+      {"xglm", 564'463'616, "", 77'904,
+       R"("vocab_size": 130, "d_model": 64, "num_layers": 3, "attention_heads": 4, )"
+       R"("ffn_dim": 48, "max_position_embeddings": 64, "tie_word_embeddings": true)"},
+      {"biogpt", 346'763'264, "", 23'392,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true)"},
+      {"bitnet", 2'741'155'840, "", 62'432,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": true)"},
+      {"diffllama", 1'204'885'504, "", 26'208,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("head_dim": 8, "attention_bias": true)"},
+      {"phi4_multimodal_text", 4'400'286'720, "", 11'168,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 8, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 48, "tie_word_embeddings": true)"},
   };
   return rows;
 }
@@ -963,6 +1055,8 @@ TEST_CASE("without \"layer_types\" blocks have windows as the family's class giv
   CHECK(windows_by_default("cohere2_moe", 6, "") == "SSSFSS");
   CHECK(windows_by_default("cohere2_moe", 6, R"(, "first_k_dense_replace": 1)") == "FSSSFS");
   CHECK(windows_by_default("bailing_hybrid", 13, "") == "FF");
+  CHECK(windows_by_default("modernbert", 5, "") == "FSSFS");
+  CHECK(windows_by_default("modernbert-decoder", 5, "") == "FSSFS");
   CHECK(windows_by_default("jamba", 13, "") == "FF");
   CHECK(windows_by_default("olmo_hybrid", 9, "") == "FF");
   CHECK(windows_by_default("olmo_hybrid", 2, "") == "F");
@@ -1025,4 +1119,54 @@ TEST_CASE("MiniMax-M3's files may have lists of numbers where its class has word
                       "index_head_dim": 64, "index_block_size": 16, "index_topk_blocks": 8)"));
   CHECK_THAT(message_of([&] { imported(R"(, "moe_layer_freq": [0])"); }),
              ContainsSubstring("expected a number for each of the 2 layers, found 1"));
+}
+
+TEST_CASE("GPT-Neo's blocks have windows as a list says, or as patterns that repeat") {
+  const auto windows = [](const std::string& more) {
+    return windows_in_words(
+        import_text("{\"model_type\": \"gpt_neo\", \"hidden_size\": 32, \"num_layers\": 4, "
+                    "\"num_heads\": 4, \"vocab_size\": 96" +
+                    more + "}")
+            .model);
+  };
+  CHECK(windows("") == "FSFS");
+  CHECK(windows(R"(, "attention_types": [[["local"], 3], [["global"], 1]])") == "SSSF");
+  CHECK(windows(R"(, "attention_layers": ["global", "global", "local", "local"])") == "FFSS");
+  CHECK_THAT(message_of([&] { windows(R"(, "attention_layers": ["global"])"); }),
+             ContainsSubstring("for each of the 4 layers, found 1"));
+  CHECK_THAT(message_of([&] { windows(R"(, "attention_types": [[["near"], 4]])"); }),
+             ContainsSubstring("\"near\" is not known here"));
+}
+
+TEST_CASE("RoBERTa's positions start behind the row of the padding token") {
+  const auto positions = [](const std::string& family) {
+    return import_text("{\"text_config\": {\"model_type\": \"" + family +
+                       "\", \"max_position_embeddings\": 514}}")
+        .model.transformer->positions;
+  };
+  CHECK(positions("roberta") == 512);
+  CHECK(positions("xlm-roberta") == 512);
+  CHECK(positions("bert") == 514);
+}
+
+TEST_CASE("of Phi-4-multimodal the language part is counted, and a sentence says so") {
+  const Profile profile = import_text(R"({"model_type": "phi4_multimodal", "hidden_size": 32,
+    "vocab_size": 130, "num_hidden_layers": 1, "num_attention_heads": 8, "num_key_value_heads": 1,
+    "intermediate_size": 48, "tie_word_embeddings": true, "vision_config": {"hidden_size": 1152},
+    "audio_config": {"hidden_size": 1024}})");
+  CHECK(parameters(profile.model) == 11'168);
+  REQUIRE(!profile.warnings.empty());
+  CHECK_THAT(profile.warnings.front(),
+             ContainsSubstring("only the language part") && ContainsSubstring("vision_config"));
+}
+
+TEST_CASE("an MPT without ALiBi, or with biases, is not what its class builds") {
+  const std::string config = R"("model_type": "mpt", "d_model": 32, "n_layers": 1, "n_heads": 4,
+    "vocab_size": 96)";
+  CHECK_NOTHROW(import_text("{" + config + R"(, "attn_config": {"alibi": true}})"));
+  CHECK_THAT(
+      message_of([&] { import_text("{" + config + R"(, "attn_config": {"alibi": false}})"); }),
+      ContainsSubstring("the class in transformers does not read it and builds true"));
+  CHECK_THAT(message_of([&] { import_text("{" + config + R"(, "no_bias": false})"); }),
+             ContainsSubstring("builds true"));
 }

@@ -1,0 +1,242 @@
+// Encoders of texts and of images: BERT and its relatives, ModernBERT and ViT.
+
+#include <algorithm>
+
+#include "profiles/error.hpp"
+#include "profiles/importers/families/families.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr auto with_shift = NormWeights::weight_and_bias;
+
+/// Norms stand behind attention and feed-forward, or before them.
+Steps bert_block(const GroupedAttention& shape, std::int64_t inner, bool norms_before) {
+  const Steps feeding = feed_forward(
+      {.hidden = shape.hidden, .inner = inner, .gated = false, .up_bias = true, .down_bias = true});
+  Steps steps;
+  if (norms_before) steps.push_back(norm("first norm", shape.hidden, with_shift));
+  add_steps(steps, attention(shape));
+  steps.push_back(norm(norms_before ? "second norm" : "first norm", shape.hidden, with_shift));
+  add_steps(steps, feeding);
+  if (!norms_before) steps.push_back(norm("second norm", shape.hidden, with_shift));
+  return steps;
+}
+
+/// What BERT's relatives differ in.
+struct BertRow {
+  Defaults sizes;
+  std::int64_t token_types = 2;
+  bool norms_before = false;    ///< of attention and feed-forward; then one is last
+  bool norms_words = true;      ///< a norm follows words and positions
+  bool pads_positions = false;  ///< positions start behind the row of the padding token
+  bool bias_twice = false;      ///< where the words are not the head, its bias is kept twice
+};
+
+Blueprint read_bert_family(Keys& keys, const BertRow& row) {
+  keys.need({"intermediate_size", "max_position_embeddings"});
+  keys.refuse_true("add_cross_attention", "blocks with cross-attention are not known here");
+  const Sizes sizes = read_sizes(keys, row.sizes);
+  Blueprint blueprint = start(keys, sizes, true, with_shift);
+  Transformer& numbers = blueprint.numbers;
+  numbers.causal = keys.flag("is_decoder", false);
+  add_positions(blueprint, sizes.positions);
+  const std::int64_t pads = row.pads_positions ? keys.natural("pad_token_id", 1) + 1 : 0;
+  numbers.positions = std::max<std::int64_t>(sizes.positions - pads, 1);
+  blueprint.embedding.push_back(
+      lookup("token types", keys.count("type_vocab_size", row.token_types), sizes.hidden));
+  if (row.norms_words)
+    blueprint.embedding.push_back(norm("embedding norm", sizes.hidden, with_shift));
+  if (!row.norms_before) blueprint.last.clear();
+  GroupedAttention shape = grouped(sizes, true);
+  shape.causal = numbers.causal;
+  blueprint.blocks.assign(static_cast<std::size_t>(sizes.blocks),
+                          bert_block(shape, sizes.inner, row.norms_before));
+  blueprint.pooler = {pooling(sizes.hidden, sizes.hidden)};
+  blueprint.transform = {product("transform", sizes.hidden, sizes.hidden, true),
+                         norm("last norm", sizes.hidden, with_shift)};
+  if (row.bias_twice && !numbers.tied_head)
+    blueprint.transform.push_back(stagecraft::numbers("transform", sizes.vocabulary));
+  blueprint.pools_alone = true;
+  blueprint.spans_of_labels = true;
+  blueprint.head_bias = true;
+  blueprint.classes_bias = true;
+  keys.ignore({"position_embedding_type", "attention_probs_dropout_prob", "pooler_fc_size",
+               "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
+               "pooler_type", "directionality"});
+  return blueprint;
+}
+
+constexpr Defaults base_sizes(std::int64_t vocabulary) {
+  return {vocabulary, 768, 3072, 12, 12, 0, 0, 512};
+}
+
+}  // namespace
+
+Blueprint read_bert(Keys& keys) {
+  return read_bert_family(keys, {.sizes = base_sizes(30522), .bias_twice = true});
+}
+
+Blueprint read_roberta(Keys& keys) {
+  return read_bert_family(keys,
+                          {.sizes = base_sizes(50265), .pads_positions = true, .bias_twice = true});
+}
+
+Blueprint read_xlm_roberta(Keys& keys) {
+  return read_bert_family(keys,
+                          {.sizes = base_sizes(30522), .pads_positions = true, .bias_twice = true});
+}
+
+Blueprint read_roberta_prelayernorm(Keys& keys) {
+  return read_bert_family(keys, {.sizes = base_sizes(50265),
+                                 .norms_before = true,
+                                 .pads_positions = true,
+                                 .bias_twice = true});
+}
+
+Blueprint read_xlm_roberta_xl(Keys& keys) {
+  return read_bert_family(keys, {.sizes = {250880, 2560, 10240, 36, 32, 0, 0, 514},
+                                 .token_types = 1,
+                                 .norms_before = true,
+                                 .norms_words = false,
+                                 .pads_positions = true,
+                                 .bias_twice = true});
+}
+
+Blueprint read_megatron_bert(Keys& keys) {
+  return read_bert_family(keys, {.sizes = {29056, 1024, 4096, 24, 16, 0, 0, 512},
+                                 .norms_before = true,
+                                 .norms_words = false,
+                                 .bias_twice = true});
+}
+
+/// Texts have kinds of tasks, too, where the file says so.
+Blueprint read_ernie(Keys& keys) {
+  Blueprint blueprint = read_bert_family(keys, {.sizes = base_sizes(30522), .bias_twice = true});
+  const std::int64_t tasks = keys.count("task_type_vocab_size", 3);
+  if (keys.flag("use_task_id", false)) {
+    blueprint.embedding.insert(blueprint.embedding.end() - 1,
+                               lookup("token types", tasks, blueprint.numbers.hidden));
+  }
+  return blueprint;
+}
+
+/// Words narrower than states; one dense layer before the classes of a sequence.
+Blueprint read_electra(Keys& keys) {
+  keys.need({"embedding_size"});
+  Blueprint blueprint = read_bert_family(keys, {.sizes = {30522, 256, 1024, 12, 4, 0, 0, 512}});
+  const std::int64_t hidden = blueprint.numbers.hidden;
+  const std::int64_t width = keys.count("embedding_size", 128);
+  for (Step& step : blueprint.embedding)
+    step = step.kind == StepKind::norm ? norm(step.name, width, with_shift)
+                                       : lookup(step.name, step.inputs, width);
+  blueprint.embedding.front().split = Split::inputs;
+  if (width != hidden)
+    blueprint.embedding.push_back(product("embedding projection", hidden, width, true));
+  blueprint.transform = {product("transform", width, hidden, true),
+                         norm("last norm", width, with_shift)};
+  blueprint.words_width = width;
+  blueprint.pools_alone = false;
+  return blueprint;
+}
+
+namespace {
+
+/// Blocks without a first norm in the first of them, since words have one; windows in two of three.
+Blueprint read_modernbert_family(Keys& keys, bool causal) {
+  const Sizes sizes = read_sizes(keys, {50368, 768, 1152, 22, 12, 0, 0, 8192});
+  const NormWeights weights = keys.flag("norm_bias", false) ? with_shift : NormWeights::weight;
+  Blueprint blueprint = start(keys, sizes, true, weights);
+  blueprint.numbers.causal = causal;
+  blueprint.embedding.push_back(norm("embedding norm", sizes.hidden, weights));
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", false));
+  shape.rotary_width = sizes.head_width;
+  shape.causal = causal;
+  // Half of "local_attention" on each side of a token, and the token.
+  const std::int64_t half = keys.count(
+      "sliding_window", std::max<std::int64_t>(keys.count("local_attention", 128) / 2, 1));
+  const std::int64_t window = causal ? half : 2 * half + 1;
+  const std::int64_t every = keys.count("global_attn_every_n_layers", 3);
+  const bool bias = keys.flag("mlp_bias", false);
+  const Steps feeding = feed_forward(
+      {.hidden = sizes.hidden, .inner = sizes.inner, .up_bias = bias, .down_bias = bias});
+  for (const std::string& word :
+       words_of_blocks(keys, "layer_types", sizes.blocks, {attends, windowed},
+                       [&](int block) { return block % every != 0 ? windowed : attends; })) {
+    shape.window = word == windowed ? window : 0;
+    Steps block;
+    if (!blueprint.blocks.empty()) block.push_back(norm("first norm", sizes.hidden, weights));
+    add_steps(block, attention(shape));
+    block.push_back(norm("second norm", sizes.hidden, weights));
+    add_steps(block, feeding);
+    blueprint.blocks.push_back(block);
+  }
+  const bool head_bias = keys.flag("classifier_bias", false);
+  Step last = norm("last norm", sizes.hidden, weights);
+  blueprint.transform = {product("transform", sizes.hidden, sizes.hidden, head_bias), last};
+  last.of_sample = true;
+  blueprint.pooler = {pooling(sizes.hidden, sizes.hidden, head_bias), last};
+  blueprint.transforms_tokens = true;
+  blueprint.head_bias = keys.flag("decoder_bias", true);
+  blueprint.classes_bias = !causal || head_bias;
+  blueprint.spans_of_labels = true;
+  keys.ignore({"initializer_cutoff_factor", "classifier_activation", "classifier_pooling",
+               "deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index",
+               "reference_compile", "repad_logits_with_grad", "position_embedding_type"});
+  return blueprint;
+}
+
+}  // namespace
+
+Blueprint read_modernbert(Keys& keys) {
+  return read_modernbert_family(keys, false);
+}
+
+Blueprint read_modernbert_decoder(Keys& keys) {
+  return read_modernbert_family(keys, true);
+}
+
+Blueprint read_vit(Keys& keys) {
+  keys.need({"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+             "image_size", "patch_size"});
+  Sizes sizes;
+  sizes.hidden = keys.count("hidden_size", 768);
+  sizes.blocks = read_blocks(keys, "num_hidden_layers", 12);
+  sizes.heads = sizes.key_value_heads = keys.count("num_attention_heads", 12);
+  if (sizes.hidden % sizes.heads != 0)
+    keys.fail("num_attention_heads",
+              concat(sizes.heads, " heads do not divide hidden_size = ", sizes.hidden));
+  sizes.head_width = sizes.hidden / sizes.heads;
+  sizes.inner = keys.count("intermediate_size", 3072);
+  const std::int64_t image = keys.count("image_size", 224);
+  const std::int64_t patch = keys.count("patch_size", 16);
+  const std::int64_t channels = keys.count("num_channels", 3);
+  if (patch > image)
+    keys.fail("patch_size",
+              concat("a patch of ", patch, " pixels is larger than the image of ", image));
+  const std::int64_t tokens = (image / patch) * (image / patch) + 1;
+  sizes.positions = tokens;
+  sizes.vocabulary = 1;
+  Blueprint blueprint = start(keys, sizes, false, with_shift);
+  blueprint.numbers.causal = false;
+  blueprint.numbers.position = Transformer::Position::learned;
+  blueprint.numbers.patches =
+      Patches{.image = image, .patch = patch, .channels = channels, .classes = 1};
+  blueprint.embedding = {product("patches", sizes.hidden, patch * patch * channels, true),
+                         numbers("class token", sizes.hidden),
+                         lookup("positions", tokens, sizes.hidden)};
+  GroupedAttention shape = grouped(sizes, keys.flag("qkv_bias", true));
+  shape.output_bias = true;
+  shape.causal = false;
+  blueprint.blocks.assign(static_cast<std::size_t>(sizes.blocks),
+                          bert_block(shape, sizes.inner, true));
+  blueprint.pooler = {pooling(keys.count("pooler_output_size", sizes.hidden), sizes.hidden)};
+  blueprint.classes_bias = true;
+  blueprint.pools_alone = true;
+  blueprint.names_images = true;
+  keys.ignore({"encoder_stride", "pooler_act", "attention_probs_dropout_prob"});
+  return blueprint;
+}
+
+}  // namespace stagecraft
