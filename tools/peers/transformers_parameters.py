@@ -58,6 +58,7 @@ def words(*options):
 
 
 WINDOWS = dict(layer_types=words("full_attention", "sliding_attention"), sliding_window=[8])
+ROPES = {kind: {"rope_type": "default", "rope_theta": 1e4} for kind in ("full_attention", "sliding_attention")}
 DENSE_FIRST = dict(mlp_layer_types=words("dense", "sparse"))
 
 FAMILIES = {
@@ -262,6 +263,23 @@ FAMILIES = {
                      v_head_dim=[None, 8, 16], mlp_bias=FLAG),
     "bitnet": dict(GROUPED, **BIAS),
     "diffllama": dict(GROUPED, **WIDTH, **BIAS, num_key_value_heads=[2, 4]),
+    "beam": dict(GROUPED, **EXPERTS, **WIDTH, **BIAS, **WINDOWS, num_experts=[4, 8], n_group=[1, 2],
+                 topk_group=[1], **DENSE_FIRST),
+    "cohere_compass_text": dict(GROUPED, **BIAS, **WINDOWS, rope_parameters=[ROPES]),
+    "emu3_text_model": GROUPED,
+    "qwen4_exp_text": dict(drop(GROUPED, "intermediate_size"), **EXPERTS, **BIAS, **DELTA, head_dim=[16, 24],
+                           num_experts=[4, 8], shared_expert_intermediate_size=[24, 56], hc_count=[2, 4],
+                           hc_lowrank=[4, 8], indexer_n_heads=[2], indexer_kv_heads=[1],
+                           indexer_head_dim=[24, 32], indexer_budget=[8], indexer_compress_ratio=[2, 4],
+                           layer_types=lambda draw, drawn: ["linear_attention"] + [
+                               draw.choice(["linear_attention", "indexed_attention"])
+                               for _ in range(drawn["num_hidden_layers"] - 1)],
+                           ple_layer_ids=lambda draw, drawn: draw.choice([None, [1], [
+                               i + 1 for i, word in enumerate(drawn["layer_types"])
+                               if word == "linear_attention"]]),
+                           ple_embed_dim=[24, 48], heads_per_ngram=[2, 3], ngram_size=[2, 3],
+                           ngram_vocab_size_base=[50, 101], make_ngram_vocab_size_divisible_by=[1, 16],
+                           ple_conv_kernel_size=[2, 4]),
     "codegen": dict(GPT, rotary_dim=[4]),
     "gpt_neox_japanese": dict(drop(GROUPED, "num_key_value_heads", "intermediate_size"),
                               intermediate_multiple_size=[2, 4]),
@@ -327,6 +345,9 @@ DEFAULTS = {
     "hunyuan_v1_moe": dict(head_dim=128), "nemotron": dict(num_key_value_heads=48),
     "lfm2_moe": dict(layer_types=["conv", "full_attention"] * 16),
     "deepseek_v2": dict(num_experts_per_tok=6),
+    "cohere_compass_text": dict(rope_parameters=ROPES),
+    "qwen4_exp_text": dict(indexer_n_heads=8, indexer_kv_heads=1, indexer_head_dim=256, indexer_budget=2048,
+                           indexer_compress_ratio=16),
     "dbrx": dict(attn_config={"rope_theta": 1e4}),
     "dots1": dict(n_routed_experts=128, n_shared_experts=2, num_experts_per_tok=6),
 }

@@ -102,6 +102,45 @@ Blueprint read_cohere2_moe(Keys& keys) {
   return blueprint;
 }
 
+/// Windows with positions, all tokens without; gates of attention with a bias for each head.
+Blueprint read_beam(Keys& keys) {
+  keys.need({"num_experts", "num_experts_per_tok", "moe_intermediate_size"});
+  const Sizes sizes = read_sizes(keys, {151936, 5120, 20480, 52, 48, 8, 128, 8192});
+  Blueprint blueprint = start(keys, sizes, false);
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", false));
+  shape.norms = QueryKeyNorm::shared;
+  shape.own_gate = true;
+  const std::int64_t window =
+      keys.is_null("sliding_window") ? 0 : keys.natural("sliding_window", 512);
+  const std::vector<std::string> words =
+      words_of_blocks(keys, "layer_types", sizes.blocks, {attends, windowed}, [&](int block) {
+        return (block + 1) % 6 == 0 || block + 1 == sizes.blocks ? attends : windowed;
+      });
+  const std::vector<std::string> kinds =
+      words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
+                      [](int block) { return block < 3 ? "dense" : "sparse"; });
+  MixtureShape mixing{.hidden = sizes.hidden,
+                      .experts = keys.count("num_experts", 256),
+                      .active = keys.count("num_experts_per_tok", 8),
+                      .inner = keys.count("moe_intermediate_size", 2560)};
+  set_groups(keys, {.count = 8, .active = 4}, mixing, blueprint.notes);
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
+  const Steps dense = feed_forward({.hidden = sizes.hidden, .inner = sizes.inner});
+  for (std::size_t block = 0; block < words.size(); ++block) {
+    const bool slides = words[block] == windowed;
+    shape.window = slides ? window : 0;
+    shape.rotary_width = slides ? sizes.head_width : 0;
+    Steps steps{norm("first norm", sizes.hidden), numbers("attention gate", sizes.heads)};
+    add_steps(steps, attention(shape));
+    steps.push_back(norm("second norm", sizes.hidden));
+    steps.push_back(norm("third norm", sizes.hidden));
+    add_steps(steps, kinds[block] == "dense" ? dense : mixture(mixing));
+    steps.push_back(norm("fourth norm", sizes.hidden));
+    blueprint.blocks.push_back(steps);
+  }
+  return blueprint;
+}
+
 namespace {
 
 /// Of queries in each block.

@@ -304,6 +304,19 @@ std::vector<DecoderRow> dense_rows() {
                      .differential = true},
        .feed_forward = swiglu,
        .harmless = {"lambda_std_dev"}},
+      {.model_type = "cohere_compass_text",
+       .defaults = {256000, 8192, 22528, 40, 64, 0, 0, 8192, true},
+       .places = NormPlaces::parallel,
+       .attention = {.bias_key = "attention_bias",
+                     .output_bias_key = "attention_bias",
+                     .windows = Windows::typed,
+                     .window = 4096},
+       .feed_forward = swiglu,
+       .harmless = {"pooling"}},
+      {.model_type = "emu3_text_model",
+       .defaults = {184622, 4096, 14336, 32, 32, 8, 0, 9216},
+       .attention = {.bias_key = "attention_bias", .output_bias_key = "attention_bias"},
+       .feed_forward = {.bias_key = "mlp_bias"}},
   };
 }
 

@@ -62,6 +62,8 @@ constexpr std::array families{
     Family{"qwen3_next", read_qwen3_next},
     Family{"qwen3_5_text", read_qwen3_5},
     Family{"qwen3_5_moe_text", read_qwen3_5_moe},
+    Family{"qwen4_exp_text", read_qwen4_exp},
+    Family{"beam", read_beam},
     Family{"bailing_hybrid", read_bailing_hybrid},
     Family{"jamba", read_jamba},
     Family{"olmo_hybrid", read_olmo_hybrid},

@@ -73,6 +73,8 @@ Blueprint read_recurrent_gemma(Keys& keys);
 Blueprint read_lfm3(Keys& keys);
 Blueprint read_minimax_m3(Keys& keys);
 Blueprint read_dbrx(Keys& keys);
+Blueprint read_qwen4_exp(Keys& keys);
+Blueprint read_beam(Keys& keys);
 Blueprint read_mamba(Keys& keys);
 Blueprint read_falcon_mamba(Keys& keys);
 Blueprint read_mamba2(Keys& keys);

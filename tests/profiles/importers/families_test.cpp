@@ -923,6 +923,45 @@ const std::vector<Counted>& counted_families() {
        R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 1, )"
        R"("num_attention_heads": 8, "num_key_value_heads": 1, )"
        R"("intermediate_size": 48, "tie_word_embeddings": true)"},
+      {"beam", 501'267'599'808, "", 38'792,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("num_experts_per_tok": 1, "moe_intermediate_size": 24, "head_dim": 24, )"
+       R"("attention_bias": true, "sliding_window": 8, "num_experts": 8, "n_group": )"
+       R"(1, "topk_group": 1, "layer_types": ["full_attention", "sliding_attention"], )"
+       R"("mlp_layer_types": ["dense", "dense"])"},
+      {"cohere_compass_text", 34'980'831'232,
+       R"("rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}, "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})",
+       26'976,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": true, "sliding_window": 8, "rope_parameters": )"
+       R"({"full_attention": {"rope_type": "default", "rope_theta": 10000.0}, )"
+       R"("sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}, )"
+       R"("layer_types": ["sliding_attention", "full_attention"])"},
+      {"emu3_text_model", 8'492'011'520, "", 17'568,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "tie_word_embeddings": true)"},
+      {"qwen4_exp_text", 67'368'820'352,
+       R"("indexer_n_heads": 8, "indexer_kv_heads": 1, "indexer_head_dim": 256, "indexer_budget": 2048, "indexer_compress_ratio": 16)",
+       193'904,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("num_experts_per_tok": 1, "moe_intermediate_size": 24, "attention_bias": )"
+       R"(true, "linear_num_key_heads": 4, "linear_num_value_heads": 8, )"
+       R"("linear_key_head_dim": 16, "linear_value_head_dim": 8, )"
+       R"("linear_conv_kernel_dim": 2, "head_dim": 24, "num_experts": 8, )"
+       R"("shared_expert_intermediate_size": 56, "hc_count": 4, "hc_lowrank": 8, )"
+       R"("indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 24, )"
+       R"("indexer_budget": 8, "indexer_compress_ratio": 4, "ple_embed_dim": 48, )"
+       R"("heads_per_ngram": 2, "ngram_size": 3, "ngram_vocab_size_base": 50, )"
+       R"("make_ngram_vocab_size_divisible_by": 1, "ple_conv_kernel_size": 2, )"
+       R"("layer_types": ["linear_attention", "linear_attention"], "ple_layer_ids": )"
+       R"([1])"},
   };
   return rows;
 }
@@ -1055,6 +1094,11 @@ TEST_CASE("without \"layer_types\" blocks have windows as the family's class giv
   CHECK(windows_by_default("cohere2_moe", 6, "") == "SSSFSS");
   CHECK(windows_by_default("cohere2_moe", 6, R"(, "first_k_dense_replace": 1)") == "FSSSFS");
   CHECK(windows_by_default("bailing_hybrid", 13, "") == "FF");
+  CHECK(windows_by_default("beam", 8, "") == "SSSSSFSF");
+  const std::string indexer =
+      R"(, "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 32,
+         "indexer_budget": 64, "indexer_compress_ratio": 8)";
+  CHECK(windows_by_default("qwen4_exp_text", 9, indexer) == "FSFS");
   CHECK(windows_by_default("modernbert", 5, "") == "FSSFS");
   CHECK(windows_by_default("modernbert-decoder", 5, "") == "FSSFS");
   CHECK(windows_by_default("jamba", 13, "") == "FF");
@@ -1169,4 +1213,37 @@ TEST_CASE("an MPT without ALiBi, or with biases, is not what its class builds") 
       ContainsSubstring("the class in transformers does not read it and builds true"));
   CHECK_THAT(message_of([&] { import_text("{" + config + R"(, "no_bias": false})"); }),
              ContainsSubstring("builds true"));
+}
+
+TEST_CASE("Qwen4's tables of n-grams have primes of rows, and its indexer is not guessed") {
+  const auto imported = [](const std::string& more) {
+    return import_text(R"({"text_config": {"model_type": "qwen4_exp_text", "num_hidden_layers": 2,
+      "hidden_size": 32, "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 32,
+      "indexer_compress_ratio": 8, "ngram_size": 2, "ple_embed_dim": 8,
+      "ngram_vocab_size_base": 10, "make_ngram_vocab_size_divisible_by": 1)" +
+                       more + "}}")
+        .model;
+  };
+  const auto words_of_layers = [&](const Model& model) {
+    std::vector<std::int64_t> counts;
+    for (const Layer& layer : model.layers) {
+      std::int64_t count = 0;
+      for (const Step& step : layer.steps)
+        count += step.name == "per-layer words" ? parameters(step) : 0;
+      if (count > 0) counts.push_back(count);
+    }
+    return counts;
+  };
+  const std::string budget = R"(, "indexer_budget": 64)";
+  // 11 + 13 + 17 + 19 + 23 + 29 + 31 + 37 rows of one number, then 41 + 43 + 47 + … + 71.
+  CHECK(words_of_layers(imported(budget + R"(, "ple_layer_ids": [2, 1])")) ==
+        std::vector<std::int64_t>{180, 442});
+  CHECK(words_of_layers(imported(budget)).empty());
+  CHECK_THAT(message_of([&] { imported(""); }),
+             ContainsSubstring("the key \"indexer_budget\" is missing"));
+  CHECK_THAT(message_of([&] { imported(budget + R"(, "ple_layer_ids": [3])"); }),
+             ContainsSubstring("from 1 to 2"));
+  CHECK_THAT(
+      message_of([&] { imported(budget + R"(, "ple_layer_ids": [1], "heads_per_ngram": 8192)"); }),
+      ContainsSubstring("more than the 4096 known here"));
 }
