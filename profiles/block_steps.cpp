@@ -209,13 +209,22 @@ Step of_experts(Step step, std::int64_t copies, std::int64_t active) {
   return step;
 }
 
+/// Scores of the `known` experts.
+Steps router(const MixtureShape& shape, std::int64_t known) {
+  const std::int64_t width = shape.router_width;
+  if (width == 0) return {product("router", known, shape.hidden, shape.router_bias)};
+  return {product("router", width, shape.hidden, true), norm("state norm", width),
+          product("router", width, width, true), product("router", width, width, true),
+          product("router", known, width)};
+}
+
 }  // namespace
 
 Steps mixture(const MixtureShape& shape) {
   const std::int64_t known = shape.experts + shape.idle_experts;
   const std::int64_t width = shape.latent > 0 ? shape.latent : shape.hidden;
   const std::int64_t up = shape.gated ? 2 * shape.inner : shape.inner;
-  Steps steps{product("router", known, shape.hidden, shape.router_bias)};
+  Steps steps = router(shape, known);
   Step choice{.kind = StepKind::activation, .name = "choice of experts"};
   choice.copies = known;
   steps.push_back(choice);
@@ -236,8 +245,8 @@ Steps mixture(const MixtureShape& shape) {
   exchange.groups = shape.groups.count;
   exchange.active_groups = shape.groups.active;
   steps.push_back(exchange);
-  // The library keeps weights up for idle experts, too, which none of them reads.
-  if (shape.idle_experts > 0)
+  // The library keeps weights up for LongCat's idle experts, too, which none of them reads.
+  if (shape.stores_idle && shape.idle_experts > 0)
     steps.push_back(numbers("expert scales", shape.idle_experts * up * width));
   steps.push_back(of_experts(beside(divided("expert up", up, width, shape.expert_bias)),
                              shape.experts, shape.active));

@@ -107,6 +107,8 @@ struct MixtureShape {
   bool expert_bias = false;
   bool router_bias = false;
   std::int64_t idle_experts = 0;  ///< that the router knows and that compute nothing (LongCat)
+  bool stores_idle = false;       ///< and that have weights all the same
+  std::int64_t router_width = 0;  ///< of the small network that the router is; 0: one product
   std::int64_t latent = 0;        ///< width that experts work in, if not `hidden`
   bool latent_bias = false;
   std::int64_t shared_inner = 0;  ///< of all shared experts together

@@ -103,6 +103,11 @@ std::string family_of(const Json& config) {
   std::string family = family_called(type);
   const std::vector<std::string> known = family_names();
   if (std::find(known.begin(), known.end(), family) != known.end()) return family;
+  if (const std::string_view what = unsaid_of(type); !what.empty()) {
+    config["model_type"].fail(
+        concat("the layers of \"", type, "\" models cannot be described here: ", what),
+        {std::string(names_families)});
+  }
   // A name alike is no invitation: "albert" is not "bert", and nobody mistypes it so.
   const std::string alike = closest(type, known);
   config["model_type"].fail(

@@ -350,8 +350,8 @@ Blueprint read_mpt(Keys& keys) {
   }
   keys.same("no_bias", true);
   keys.same("expansion_ratio", std::int64_t{4});
-  keys.ignore({"init_config", "init_device", "embedding_fraction", "norm_type", "verbose",
-               "learned_pos_emb"});
+  keys.ignore({"init_config", "init_device", "embedding_fraction", "norm_type", "tokenizer_name",
+               "verbose", "learned_pos_emb"});
   Blueprint blueprint = start(keys, sizes, true);
   blueprint.numbers.position = Transformer::Position::none;
   fill(blueprint, sizes.blocks,

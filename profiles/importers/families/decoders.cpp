@@ -131,6 +131,7 @@ std::vector<bool> sparse_blocks(const MixtureRow& row, Keys& keys, int blocks) {
     });
     return sparse;
   }
+  if (row.blocks == SparseBlocks::after_first) keys.same("moe_layer_freq", std::int64_t{1});
   const std::int64_t dense =
       row.dense_key.empty() ? row.dense : keys.natural(row.dense_key, row.dense);
   set([&](int block) { return block >= dense; });

@@ -63,6 +63,7 @@ constexpr std::array families{
     Family{"qwen3_5_text", read_qwen3_5},
     Family{"qwen3_5_moe_text", read_qwen3_5_moe},
     Family{"qwen4_exp_text", read_qwen4_exp},
+    Family{"zaya", read_zaya},
     Family{"beam", read_beam},
     Family{"bailing_hybrid", read_bailing_hybrid},
     Family{"jamba", read_jamba},
@@ -94,7 +95,28 @@ constexpr std::array aliases{
     Alias{"gpt-sw3", "gpt2"},
 };
 
+struct Unsaid {
+  std::string_view model_type;
+  std::string_view what;
+};
+constexpr std::string_view shares_blocks =
+    "blocks that stand apart share their weights, and read the words once more";
+constexpr std::array unsaid{
+    Unsaid{"zamba", shares_blocks},
+    Unsaid{"zamba2", shares_blocks},
+    Unsaid{"hrm_text", "blocks run several times, one stack within the other"},
+    Unsaid{"mllama_text_model", "some blocks attend to what images were encoded to"},
+    Unsaid{"blt", "its words are patches of bytes, as long as the text has them"},
+};
+
 }  // namespace
+
+std::string_view unsaid_of(std::string_view model_type) {
+  for (const Unsaid& row : unsaid) {
+    if (row.model_type == model_type) return row.what;
+  }
+  return "";
+}
 
 std::vector<std::string> family_names() {
   std::vector<std::string> names;

@@ -1,5 +1,5 @@
-// Later families with recurrences or short convolutions beside attention: Ling 3, Jamba, OLMo
-// Hybrid, RecurrentGemma and LFM3.
+// Later families with recurrences or short convolutions beside attention or within it: Ling 3,
+// Jamba, OLMo Hybrid, RecurrentGemma, LFM3 and ZAYA.
 
 #include <algorithm>
 
@@ -239,6 +239,69 @@ Blueprint read_lfm3(Keys& keys) {
     add_steps(block, feeding);
     if (around) block.push_back(norm("fourth norm", sizes.hidden));
     blueprint.blocks.push_back(block);
+  }
+  return blueprint;
+}
+
+namespace {
+
+/// Queries and keys are convolved with those of tokens just before: each number by itself, then
+/// each head's numbers together. Half of each value is the token's before.
+Steps convolved_attention(Keys& keys, const GroupedAttention& shape) {
+  const std::int64_t heads = shape.heads + shape.key_value_heads;
+  const std::int64_t channels = heads * shape.width;
+  const Step alone{.kind = StepKind::convolution,
+                   .name = "mixer convolution",
+                   .outputs = keys.count("cca_time0", 2),
+                   .inputs = channels,
+                   .bias = true,
+                   .split = Split::outputs};
+  const Step together =
+      divided("mixer convolution", channels, keys.count("cca_time1", 2) * shape.width, true, heads);
+  const Steps near{alone, together, numbers("multipliers", shape.key_value_heads)};
+  Steps steps = attention(shape);
+  const auto values = std::find_if(steps.begin(), steps.end(),
+                                   [](const Step& step) { return step.name == "value"; });
+  steps.insert(values + 1, near.begin(), near.end());
+  return steps;
+}
+
+}  // namespace
+
+/// A small network routes, which all but the first block tell what the last one's saw; one of its
+/// choices is no expert at all.
+Blueprint read_zaya(Keys& keys) {
+  keys.need({"num_experts", "moe_intermediate_size"});
+  const Sizes sizes = read_sizes(keys, {262272, 2048, 0, 40, 8, 2, 128, 131072, true});
+  Blueprint blueprint = start(keys, sizes, true);
+  blueprint.embedding.push_back(numbers("multipliers", 2 * sizes.hidden));
+  blueprint.head_bias = keys.flag("lm_head_bias", false);
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", false));
+  shape.norms = QueryKeyNorm::shared;
+  shape.norm_weights = NormWeights::none;
+  const MixtureShape mixing{.hidden = sizes.hidden,
+                            .experts = keys.count("num_experts", 16),
+                            .active = keys.count("num_experts_per_tok", 1),
+                            .inner = keys.count("moe_intermediate_size", 2048),
+                            .idle_experts = 1,
+                            .router_width = keys.count("router_hidden_size", 256)};
+  set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
+  if (mixing.active != 1)
+    keys.fail("num_experts_per_tok", "only 1 is known, as the class in transformers knows it");
+  const std::string slides = "hybrid_sliding";
+  const std::int64_t window = keys.natural("sliding_window", 0);
+  for (const std::string& word : words_of_blocks(
+           keys, "layer_types", sizes.blocks, {"hybrid", slides}, [](int) { return "hybrid"; })) {
+    if (word == slides && window == 0)
+      keys.fail("sliding_window", "expected a window for the layers that have one, found none");
+    shape.window = word == slides ? window : 0;
+    shape.rotary_width = rotary_width(keys, sizes.head_width, 0.5, word);
+    Steps feeding = mixture(mixing);
+    if (!blueprint.blocks.empty()) feeding.push_back(numbers("router bias", mixing.router_width));
+    // What is added up has scales and shifts: the output's and the state's of each half.
+    feeding.push_back(numbers("multipliers", 8 * sizes.hidden));
+    blueprint.blocks.push_back(
+        mixed_block(sizes.hidden, convolved_attention(keys, shape), feeding));
   }
   return blueprint;
 }

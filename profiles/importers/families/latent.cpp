@@ -404,7 +404,8 @@ Blueprint read_longcat_flash(Keys& keys) {
       .active = keys.count("moe_topk|num_experts_per_tok", row.active),
       .inner = keys.count("expert_ffn_hidden_size|moe_intermediate_size", row.inner),
       .router_bias = keys.flag("router_bias", false),
-      .idle_experts = keys.natural("zero_expert_num", 256)};
+      .idle_experts = keys.natural("zero_expert_num", 256),
+      .stores_idle = true};
   const Steps dense = feed_forward({.hidden = sizes.hidden, .inner = sizes.inner});
   Steps block{norm("first norm", sizes.hidden)};
   add_steps(block, latent_attention(attending));

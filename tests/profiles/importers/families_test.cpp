@@ -962,6 +962,14 @@ const std::vector<Counted>& counted_families() {
        R"("make_ngram_vocab_size_divisible_by": 1, "ple_conv_kernel_size": 2, )"
        R"("layer_types": ["linear_attention", "linear_attention"], "ple_layer_ids": )"
        R"([1])"},
+      {"zaya", 8'840'488'784, "", 126'754,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, "head_dim": )"
+       R"(24, "attention_bias": true, "moe_intermediate_size": 24, "num_experts": 4, )"
+       R"("router_hidden_size": 8, "cca_time0": 3, "cca_time1": 2, "lm_head_bias": )"
+       R"(true, "sliding_window": 8, "layer_types": ["hybrid_sliding", )"
+       R"("hybrid_sliding"])"},
   };
   return rows;
 }
@@ -1094,6 +1102,7 @@ TEST_CASE("without \"layer_types\" blocks have windows as the family's class giv
   CHECK(windows_by_default("cohere2_moe", 6, "") == "SSSFSS");
   CHECK(windows_by_default("cohere2_moe", 6, R"(, "first_k_dense_replace": 1)") == "FSSSFS");
   CHECK(windows_by_default("bailing_hybrid", 13, "") == "FF");
+  CHECK(windows_by_default("zaya", 2, "") == "FF");
   CHECK(windows_by_default("beam", 8, "") == "SSSSSFSF");
   const std::string indexer =
       R"(, "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 32,
@@ -1246,4 +1255,41 @@ TEST_CASE("Qwen4's tables of n-grams have primes of rows, and its indexer is not
   CHECK_THAT(
       message_of([&] { imported(budget + R"(, "ple_layer_ids": [1], "heads_per_ngram": 8192)"); }),
       ContainsSubstring("more than the 4096 known here"));
+}
+
+TEST_CASE("a family whose layers no steps say is refused with what they have") {
+  CHECK_THAT(message_of([] { import_text(R"({"model_type": "zamba2", "hidden_size": 64})"); }),
+             ContainsSubstring("blocks that stand apart share their weights"));
+  CHECK_THAT(
+      message_of([] { import_text(R"({"text_config": {"model_type": "mllama_text_model"}})"); }),
+      ContainsSubstring("some blocks attend to what images were encoded to"));
+}
+
+TEST_CASE(
+    "files of GLM-4.5 and dots.llm1 may say that experts are in each block, and not that they "
+    "are in every other") {
+  const auto imported = [](const std::string& family, int frequency) {
+    return import_text(concat("{\"text_config\": {\"model_type\": \"", family,
+                              "\", \"num_hidden_layers\": 2, \"n_routed_experts\": 4, ",
+                              "\"n_shared_experts\": 1, \"num_experts_per_tok\": 2, ",
+                              "\"moe_layer_freq\": ", frequency, "}}"));
+  };
+  for (const std::string family : {"glm4_moe", "dots1"}) {
+    CHECK_NOTHROW(imported(family, 1));
+    CHECK_THAT(message_of([&] { imported(family, 2); }),
+               ContainsSubstring("the class in transformers does not read it and builds 1"));
+  }
+}
+
+TEST_CASE("ZAYA's files need a window where layers have one, and pass one expert") {
+  const std::string config = R"("model_type": "zaya", "hidden_size": 32, "vocab_size": 96,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+    "num_experts": 4, "moe_intermediate_size": 24)";
+  const std::string words = R"(, "layer_types": ["hybrid", "hybrid_sliding"])";
+  CHECK(windows_in_words(import_text("{" + config + words + R"(, "sliding_window": 8})").model) ==
+        "FS");
+  CHECK_THAT(message_of([&] { import_text("{" + config + words + "}"); }),
+             ContainsSubstring("expected a window"));
+  CHECK_THAT(message_of([&] { import_text("{" + config + R"(, "num_experts_per_tok": 2})"); }),
+             ContainsSubstring("only 1 is known"));
 }
