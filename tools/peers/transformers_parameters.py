@@ -284,6 +284,7 @@ FAMILIES = {
                  num_experts=[4, 8], router_hidden_size=[8, 16], cca_time0=[2, 3], cca_time1=[2, 3],
                  lm_head_bias=FLAG, sliding_window=[8],
                  layer_types=words("hybrid", "hybrid_sliding")),
+    "mistral4": LATENT,
     "codegen": dict(GPT, rotary_dim=[4]),
     "gpt_neox_japanese": dict(drop(GROUPED, "num_key_value_heads", "intermediate_size"),
                               intermediate_multiple_size=[2, 4]),

@@ -43,6 +43,7 @@ constexpr std::array families{
     Family{"deepseek_v3", read_deepseek_v3},
     Family{"deepseek_v32", read_deepseek_v32},
     Family{"deepseek_v4", read_deepseek_v4},
+    Family{"mistral4", read_mistral4},
     Family{"axk1", read_axk1},
     Family{"axk2", read_axk2},
     Family{"hy_v4", read_hy_v4},

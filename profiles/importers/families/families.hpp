@@ -47,6 +47,7 @@ Blueprint read_deepseek_v2(Keys& keys);
 Blueprint read_deepseek_v3(Keys& keys);
 Blueprint read_deepseek_v32(Keys& keys);
 Blueprint read_deepseek_v4(Keys& keys);
+Blueprint read_mistral4(Keys& keys);
 Blueprint read_axk1(Keys& keys);
 Blueprint read_axk2(Keys& keys);
 Blueprint read_hy_v4(Keys& keys);

@@ -288,6 +288,15 @@ Blueprint read_deepseek_v32(Keys& keys) {
                                    .has_types = true});
 }
 
+Blueprint read_mistral4(Keys& keys) {
+  return read_latent_family(keys, {.sizes = {131072, 4096, 12288, 36, 32, 32, 0, 1048576},
+                                   .query_rank = 1024,
+                                   .key_value_rank = 256,
+                                   .plain = 64,
+                                   .experts = 128,
+                                   .active = 4});
+}
+
 Blueprint read_axk1(Keys& keys) {
   return read_latent_family(keys, {.sizes = {163840, 7168, 18432, 61, 64, 64, 0, 32768},
                                    .experts = 192,

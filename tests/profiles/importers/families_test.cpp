@@ -970,6 +970,15 @@ const std::vector<Counted>& counted_families() {
        R"("router_hidden_size": 8, "cca_time0": 3, "cca_time1": 2, "lm_head_bias": )"
        R"(true, "sliding_window": 8, "layer_types": ["hybrid_sliding", )"
        R"("hybrid_sliding"])"},
+      {"mistral4", 118'972'826'624, "", 55'408,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, "q_lora_rank": )"
+       R"(24, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, )"
+       R"("v_head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 2, "n_group": )"
+       R"(1, "topk_group": 1, "first_k_dense_replace": 2, "attention_bias": true, )"
+       R"("num_experts_per_tok": 1, "moe_intermediate_size": 24, )"
+       R"("num_key_value_heads": 4)"},
   };
   return rows;
 }

@@ -205,3 +205,18 @@ TEST_CASE("detectors and encoders that compare are refused by name, for all thei
       ContainsSubstring("text_config.model_type: \"bert\" is an encoder and no language part "
                         "of \"finder\", whose layers are not known"));
 }
+
+TEST_CASE("a larger model's class ties its language part's head by default, or does not") {
+  const auto tied = [](const std::string& outer, const std::string& inner) {
+    return import_huggingface("{\"model_type\": \"" + outer +
+                                  "\", \"text_config\": {\"model_type\": \"" + inner +
+                                  "\", \"num_hidden_layers\": 1}}",
+                              "config.json")
+        .model.transformer->tied_head;
+  };
+  CHECK(tied("gemma4_unified", "gemma4_unified_text"));
+  CHECK(!tied("aria", "aria_text"));
+  CHECK(!tied("cohere_compass", "cohere_compass_text"));
+  CHECK(!tied("fuyu", "persimmon"));
+  CHECK(!tied("minimax_m3_vl", "minimax_m3_vl_text"));
+}
