@@ -1,5 +1,6 @@
 #include "profiles/framework.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string>
@@ -82,6 +83,32 @@ std::string_view to_string(FusedLoss loss) {
 FusedLoss read_fused_loss(std::string_view name) {
   using enum FusedLoss;
   return read_among(std::array{none, native, te}, name);
+}
+
+namespace {
+
+struct OverlapName {
+  std::string_view name;
+  MessageOverlap overlap;
+};
+constexpr std::array overlap_names{OverlapName{"none", {}}, OverlapName{"tensor", {true, false}},
+                                   OverlapName{"experts", {false, true}},
+                                   OverlapName{"tensor+experts", {true, true}}};
+
+}  // namespace
+
+std::string_view to_string(const MessageOverlap& overlap) {
+  return std::ranges::find(overlap_names, overlap, &OverlapName::overlap)->name;
+}
+
+MessageOverlap read_message_overlap(std::string_view name) {
+  if (name == "experts+tensor") name = "tensor+experts";
+  std::vector<std::string> known;
+  for (const OverlapName& row : overlap_names) {
+    if (row.name == name) return row.overlap;
+    known.emplace_back(row.name);
+  }
+  fail("expected one of ", join_words(known), ", found \"", name, "\"");
 }
 
 std::string_view to_string(Float8Recipe recipe) {

@@ -71,6 +71,20 @@ std::string_view to_string(FusedLoss loss);
 /// Throws Error (input).
 FusedLoss read_fused_loss(std::string_view name);
 
+/// Messages of a layer that run beside its kernels.
+struct MessageOverlap {
+  bool tensor = false;   ///< of tensor-parallel peers, beside products (--tp-comm-overlap)
+  bool experts = false;  ///< of experts' peers, beside another microbatch's work
+                         ///< (--overlap-moe-expert-parallel-comm)
+  bool empty() const { return !tensor && !experts; }
+  auto operator<=>(const MessageOverlap&) const = default;
+};
+
+/// "none", "tensor", "experts" or "tensor+experts".
+std::string_view to_string(const MessageOverlap& overlap);
+/// Throws Error (input).
+MessageOverlap read_message_overlap(std::string_view name);
+
 /// How layers whose costs are estimated run; what was measured is what it is.
 struct LayerKernels {
   Framework framework = Framework::megatron;
@@ -78,6 +92,7 @@ struct LayerKernels {
   CudaGraphs graphs = CudaGraphs::none;
   std::optional<Float8Recipe> float8_recipe;  ///< none: what is usual on each device
   FusedLoss fused_loss = FusedLoss::none;
+  MessageOverlap overlap;
   LayerModules again;  ///< by selective recomputation; empty: attention (see `SelectiveCost`)
   auto operator<=>(const LayerKernels&) const = default;
 };

@@ -139,6 +139,17 @@ std::string against_fused_loss(const LayerKernels& kernels) {
   return "the fused loss is Megatron-LM's, and layers have PyTorch's kernels";
 }
 
+std::string against_overlap(const LayerKernels& kernels, const DeviceKind& device) {
+  if (kernels.overlap.empty()) return "";
+  if (kernels.framework != Framework::megatron) {
+    return concat("messages beside kernels (overlap ", to_string(kernels.overlap),
+                  ") are Megatron-LM's, and layers have PyTorch's kernels");
+  }
+  if (!device.generic && device.name != "cpu") return "";
+  return concat("messages run beside kernels of GPUs (overlap ", to_string(kernels.overlap),
+                "), and the plan has ", device.name);
+}
+
 std::string against_recompute_modules(const LayerKernels& kernels, const Model& model) {
   if (kernels.again.empty()) return "";
   if (kernels.framework != Framework::megatron) {

@@ -294,8 +294,11 @@ void take_passes(LayerCost& cost, const LayerOperations& layer, LayerKind kind, 
   // Words have no gradient: what comes back goes to the table.
   if (kind == LayerKind::embedding)
     cost.backward_weight += std::exchange(cost.backward_input, Duration{0});
-  cost.forward_exchange = exchanged.forward_exchange;
-  cost.backward_exchange = exchanged.backward_exchange;
+  // Nothing is left for a schedule to hide where layers hide it.
+  if (!kernels.overlapped_exchanges) {
+    cost.forward_exchange = exchanged.forward_exchange;
+    cost.backward_exchange = exchanged.backward_exchange;
+  }
   if (cost.selective && !kernels.again.empty())
     cost.selective->again = from_seconds(passes.recompute);
   const int members = peers.context.members;
@@ -312,6 +315,8 @@ std::vector<LayerCost> estimates_with_peers(std::vector<LayerCost> costs, const 
   const Peers peers(cluster, device, setting, *model.transformer);
   KernelSetting kernels = kernel_setting(device, setting.precision, setting.kernels.graphs);
   kernels.again = setting.kernels.again;
+  kernels.overlapped_messages = setting.kernels.overlap.tensor;
+  kernels.overlapped_exchanges = setting.kernels.overlap.experts;
   kernels.tensor.members = peers.tensor.members;
   kernels.context.members = peers.context.members;
   kernels.expert.members = peers.expert.members;

@@ -102,6 +102,8 @@ const std::vector<ChangeKind>& change_kinds() {
       {"sp", "sp=off", "sequence parallelism"},
       {"schedule", "schedule=zb-h1", "a name of `stagecraft schedule list`"},
       {"recompute", "recompute=selective", "of all stages: none, selective, blocks or full"},
+      {"overlap", "overlap=experts",
+       "peers' messages beside kernels: none, tensor, experts or tensor+experts"},
       {"recompute-modules", "recompute-modules=moe_act",
        "what recompute=selective does again in place of attention, joined by +"},
       {"sharding", "sharding=zero1", "none, zero1, zero2 or zero3"},

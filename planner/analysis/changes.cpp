@@ -24,6 +24,7 @@ ChangedPlan changed(LoadedPlan loaded, const std::vector<Change>& changes, bool 
   what_if::set_recompute(wishes, result.loaded.profile.model, plan);
   what_if::set_stages(wishes, balance, result);
   what_if::set_batch(wishes, plan);
+  what_if::require_overlap(wishes, plan);
   try {
     validate(plan, result.loaded.profile.model, result.loaded.cluster);
   } catch (const Error& error) {

@@ -32,6 +32,7 @@ struct PlanOptions {
   std::optional<Float8Recipe> float8_recipe;
   std::optional<FusedLoss> fused_loss;
   std::optional<LayerModules> recompute_modules;
+  std::optional<MessageOverlap> overlap;
   std::optional<OptimizerKind> optimizer;
   std::optional<Sharding> sharding;
   std::optional<Bytes> gradient_bucket;

@@ -476,6 +476,15 @@ Fault check_fused_loss(const Subject& subject) {
   return PlanFault{{"fused_loss"}, why, {"leave one away"}};
 }
 
+Fault check_overlap(const Subject& subject) {
+  if (subject.plan.kernels.overlap.empty()) return {};
+  for (const int device : used_devices(subject.plan)) {
+    const std::string why = against_overlap(subject.plan.kernels, kind_of(subject.cluster, device));
+    if (!why.empty()) return PlanFault{{"overlap"}, why, {"leave it away"}};
+  }
+  return {};
+}
+
 Fault check_recompute_modules(const Subject& subject) {
   const std::string why = against_recompute_modules(subject.plan.kernels, subject.model);
   if (why.empty()) return {};
@@ -492,6 +501,7 @@ constexpr std::array structural_checks{
     check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
     check_parallelism,    check_peers_are_near,     check_replicas_work, check_recompute,
     check_size,           check_float8_recipe,      check_fused_loss,    check_recompute_modules,
+    check_overlap,
 };
 
 }  // namespace

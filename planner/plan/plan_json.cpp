@@ -11,6 +11,8 @@
 //     "dispatcher": "alltoall",            of tokens to experts; or "deepep", "hybridep"
 //     "cuda_graphs": "none",               or "layers", "step": what the host sends at once
 //     "fused_loss": "none",                or "native", "te": Megatron-LM's loss kernel
+//     "overlap": "none",                   or "tensor", "experts", "tensor+experts": peers'
+//                                          messages beside a layer's kernels
 //     "recompute_modules": "moe_act",      of Megatron-LM's layers, done again by "selective"
 //                                          stages in place of attention; several with "+"
 //     "fp8_recipe": "delayed",             or "tensorwise", "blockwise", "mxfp8": how fp8 numbers
@@ -217,6 +219,7 @@ void read_settings(const Json& json, Plan& plan) {
     kernels.graphs = read_name(json["cuda_graphs"], read_cuda_graphs);
   if (json.contains("fused_loss"))
     kernels.fused_loss = read_name(json["fused_loss"], read_fused_loss);
+  if (json.contains("overlap")) kernels.overlap = read_name(json["overlap"], read_message_overlap);
   if (json.contains("recompute_modules"))
     kernels.again = read_name(json["recompute_modules"], read_layer_modules);
   if (json.contains("fp8_recipe"))
@@ -334,10 +337,10 @@ Value search_value(const SearchFigures& figures) {
 Plan read_plan(const Json& json) {
   json.expect_format(plan_format);
   json.allow_only(
-      {"format",     "model",       "cluster",    "profile",    "precision",         "kernels",
-       "dispatcher", "cuda_graphs", "fp8_recipe", "fused_loss", "recompute_modules", "batch",
-       "schedule",   "weights",     "replicas",   "optimizer",  "parallelism",       "order",
-       "stages",     "predicted",   "search"});
+      {"format",     "model",       "cluster",    "profile",    "precision", "kernels",
+       "dispatcher", "cuda_graphs", "fp8_recipe", "fused_loss", "overlap",   "recompute_modules",
+       "batch",      "schedule",    "weights",    "replicas",   "optimizer", "parallelism",
+       "order",      "stages",      "predicted",  "search"});
   Plan plan;
   plan.model = json["model"].string();
   plan.cluster = json["cluster"].string();
@@ -354,12 +357,14 @@ std::string write_plan(const Plan& plan) {
               {"cluster", plan.cluster},
               {"profile", plan.profile},
               {"precision", to_string(plan.precision)}};
-  const auto& [framework, dispatcher, graphs, float8_recipe, fused_loss, again] = plan.kernels;
+  const auto& [framework, dispatcher, graphs, float8_recipe, fused_loss, overlap, again] =
+      plan.kernels;
   if (framework != Framework::megatron) value["kernels"] = to_string(framework);
   if (dispatcher != Dispatcher::alltoall) value["dispatcher"] = to_string(dispatcher);
   if (graphs != CudaGraphs::none) value["cuda_graphs"] = to_string(graphs);
   if (float8_recipe) value["fp8_recipe"] = to_string(*float8_recipe);
   if (fused_loss != FusedLoss::none) value["fused_loss"] = to_string(fused_loss);
+  if (!overlap.empty()) value["overlap"] = to_string(overlap);
   if (!again.empty()) value["recompute_modules"] = to_string(again);
   value["batch"] = batch_value(plan.batch);
   value["schedule"] = schedule_value(plan.schedule);

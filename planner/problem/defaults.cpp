@@ -98,6 +98,26 @@ void require_fused_loss(const LayerKernels& kernels, Precision precision) {
              to_string(precision), "; leave the fused loss native away");
 }
 
+void require_overlap(const LayerKernels& kernels, const Profile& profile,
+                     const std::vector<DeviceKind>& kinds) {
+  require_estimated_kernels(profile);
+  if (kernels.overlap.experts && !has_experts(profile.model))
+    fail_usage("overlap experts is of messages between experts; this model has none");
+  for (const DeviceKind& kind : kinds) {
+    const std::string why = against_overlap(kernels, kind);
+    if (!why.empty()) fail_usage(why, "; leave it away");
+  }
+}
+
+std::string overlap_of_nothing(const Plan& plan) {
+  const MessageOverlap& overlap = plan.kernels.overlap;
+  if (overlap.tensor && tensor_degree(plan) == 1)
+    return "there are no tensor-parallel peers, whose messages overlap tensor is about";
+  if (overlap.experts && plan.parallelism.expert == 1)
+    return "experts have no peers, whose messages overlap experts is about";
+  return "";
+}
+
 void require_recompute_modules(const LayerKernels& kernels, const Profile& profile) {
   require_estimated_kernels(profile);
   const std::string why = against_recompute_modules(kernels, profile.model);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/plan/plan.hpp"
 #include "profiles/cluster.hpp"
 #include "profiles/profile.hpp"
 
@@ -39,6 +40,11 @@ void require_fused_loss(const LayerKernels& kernels);
 /// The same of a loss that is asked for, which must not lose precision: Megatron-LM's compiled one
 /// rounds its gradients to bf16, whatever is trained (fused_cross_entropy.py).
 void require_fused_loss(const LayerKernels& kernels, Precision precision);
+/// Throws Error (usage) where messages are to run beside kernels and do not.
+void require_overlap(const LayerKernels& kernels, const Profile& profile,
+                     const std::vector<DeviceKind>& kinds);
+/// Of what is to run beside kernels, that of which the plan has no messages, in words; else empty.
+std::string overlap_of_nothing(const Plan& plan);
 /// Throws Error (usage) where modules are to be done again that layers do not have.
 void require_recompute_modules(const LayerKernels& kernels, const Profile& profile);
 /// The largest measured one, or 1.

@@ -185,6 +185,10 @@ void require_launching(const LayerKernels& kernels, const Target& target) {
     refuse(target, target.system, " has no --fused-loss ", to_string(kernels.fused_loss),
            has_other ? concat("; it has ", to_string(target.fused_loss)) : "; plan without it");
   }
+  if (!kernels.overlap.empty() && !target.overlaps) {
+    refuse(target, "plans for ", target.system, " have no messages beside kernels; plan without ",
+           "--overlap ", to_string(kernels.overlap));
+  }
   if (!kernels.again.empty() && !target.recompute_modules) {
     refuse(target, target.system, " has none of Megatron-LM's modules to do again; plan without ",
            "--recompute-modules");

@@ -45,6 +45,7 @@ inline Target over_megatron_core(std::string_view name, std::string_view version
           .dispatchers = true,
           .cuda_graphs = true,
           .fused_loss = fused_loss,
+          .overlaps = true,
           .recompute_modules = true,
           .against_model = against_model_of_megatron,
           .refuses = megatron_refuses};

@@ -77,6 +77,8 @@ std::vector<std::string> reasons_against_stagecraft(const Plan& plan, const Mode
   }
   if (plan.kernels.fused_loss != FusedLoss::none)
     refuse("Megatron-LM's fused loss; plan without --fused-loss");
+  if (!plan.kernels.overlap.empty())
+    refuse("messages of layers beside kernels; plan without --overlap");
   if (!plan.kernels.again.empty())
     refuse("recomputation by Megatron-LM's modules; plan without --recompute-modules");
   if (plan.optimizer.gradient_bucket > 0)

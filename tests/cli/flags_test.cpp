@@ -97,6 +97,7 @@ const std::map<std::string, std::string> values{
     {"--fp8-recipe", "tensorwise"},
     {"--fused-loss", "native"},
     {"--recompute-modules", "layernorm"},
+    {"--overlap", "tensor"},
     {"--link-policy", "blocking-pair"},
     {"--mem-limit", "50%"},
     {"--memory", "9GiB"},

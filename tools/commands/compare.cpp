@@ -349,6 +349,11 @@ constexpr std::array differences{
                  return a.plan.kernels.fused_loss != b.plan.kernels.fused_loss;
                },
                "simulate PLAN --set fused-loss=native or none shows one with the other's"},
+    Difference{"other messages beside kernels",
+               [](const PlanRow& a, const PlanRow& b) {
+                 return a.plan.kernels.overlap != b.plan.kernels.overlap;
+               },
+               "simulate PLAN --set overlap=none or experts shows one with the other's"},
     Difference{"other modules that selective recomputation does again",
                [](const PlanRow& a, const PlanRow& b) {
                  return a.plan.kernels.again != b.plan.kernels.again;

@@ -10,6 +10,7 @@
 #include "planner/analysis/answers.hpp"
 #include "planner/analysis/frameworks.hpp"
 #include "planner/analysis/shared.hpp"
+#include "planner/problem/defaults.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "planner/strategies.hpp"
 #include "profiles/error.hpp"
@@ -230,6 +231,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                   .remedies = {}});
   }
   require_exported(problem, best.plan);
+  if (const std::string why = overlap_of_nothing(best.plan); !why.empty()) console.note(why);
   const bool is_front = wants_front(arguments, problem);
   report_plans(console, problem, search,
                {.is_front = is_front,

@@ -41,6 +41,7 @@ PlanOptions options_from(const PlanFlags& flags) {
       .fused_loss = read_flag("--fused-loss", flags.fused_loss, read_fused_loss),
       .recompute_modules =
           read_flag("--recompute-modules", flags.recompute_modules, read_layer_modules),
+      .overlap = read_flag("--overlap", flags.overlap, read_message_overlap),
       .optimizer = read_flag("--optimizer", flags.optimizer, read_optimizer_kind),
       .sharding = read_flag("--sharding", flags.sharding, sharding_of_word),
       .gradient_bucket = {},
@@ -71,9 +72,9 @@ ScriptVariables read_variables(const std::vector<std::string>& words) {
 }  // namespace
 
 bool PlanFlags::any() const {
-  for (const std::string* text :
-       {&model, &cluster, &precision, &kernels, &dispatcher, &cuda_graphs, &fp8_recipe, &fused_loss,
-        &recompute_modules, &optimizer, &sharding, &gradient_bucket, &schedule, &replicas}) {
+  for (const std::string* text : {&model, &cluster, &precision, &kernels, &dispatcher, &cuda_graphs,
+                                  &fp8_recipe, &fused_loss, &recompute_modules, &overlap,
+                                  &optimizer, &sharding, &gradient_bucket, &schedule, &replicas}) {
     if (!text->empty()) return true;
   }
   return batch != 0 || microbatch != 0 || sequence != 0 || !variables.empty();
@@ -118,6 +119,11 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--fused-loss", flags.fused_loss,
                  concat(unless, "loss kernel of Megatron-LM: none, native or te"))
       ->type_name("NAME");
+  app.add_option("--overlap", flags.overlap,
+                 concat(unless,
+                        "peers' messages that run beside a layer's kernels: none, tensor, "
+                        "experts or tensor+experts"))
+      ->type_name("WHICH");
   app.add_option("--recompute-modules", flags.recompute_modules,
                  concat(unless,
                         "modules of Megatron-LM's layers that selective recomputation does "

@@ -382,6 +382,10 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
     require_estimated_kernels(loaded.profile);
     require_fused_loss(problem.kernels, problem.precision);
   }
+  if (!options.overlap.empty()) {
+    problem.kernels.overlap = read_named("--overlap", options.overlap, read_message_overlap);
+    require_overlap(problem.kernels, loaded.profile, kinds_of(problem));
+  }
   problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
   problem.global_batch = batch_for(options, loaded.profile);
   problem.microbatches = microbatch_choices(options, loaded.profile, problem.global_batch);
@@ -517,6 +521,11 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "operations compiled) or te (Transformer Engine's; Megatron Bridge has it, "
                  "Megatron-LM 0.19 refuses it) (none)")
       ->type_name("NAME");
+  app.add_option("--overlap", options.overlap,
+                 "Peers' messages that run beside a layer's kernels in Megatron-LM: none, tensor "
+                 "(beside products), experts (beside another microbatch's work) or tensor+experts "
+                 "(none)")
+      ->type_name("WHICH");
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");
   app.add_option("--sharding", options.sharding,

@@ -23,10 +23,10 @@ class Console;
 /// Flags as they were given.
 struct PlanningOptions {
   std::string model, microbatch = "auto", tensor_parallel = "auto", precision, kernels, dispatcher,
-                     cuda_graphs, fp8_recipe, fused_loss, recompute_modules, optimizer = "adamw",
-                     sharding = "auto", schedule = "auto", sequence_parallel = "auto",
-                     context_parallel = "auto", expert_parallel = "auto",
-                     expert_tensor_parallel = "auto";
+                     cuda_graphs, fp8_recipe, fused_loss, recompute_modules, overlap,
+                     optimizer = "adamw", sharding = "auto", schedule = "auto",
+                     sequence_parallel = "auto", context_parallel = "auto",
+                     expert_parallel = "auto", expert_tensor_parallel = "auto";
   double expert_load = 1;
   int expert_nodes = 0;  ///< 0: not said
   DeviceOptions devices;

@@ -56,6 +56,13 @@ PLANS = {
                                 " --recompute-granularity selective --recompute-modules mlp"),
     "groups of experts": ("deepseek-v2", "16xh100", "--pipeline-model-parallel-size 4 --bf16"
                           " --expert-model-parallel-size 4"),
+    "messages beside products": ("llama3-8b", "8xh100", "--pipeline-model-parallel-size 2 --bf16"
+                                 " --tensor-model-parallel-size 4 --sequence-parallel"
+                                 " --tp-comm-overlap"),
+    "experts beside another": ("mixtral-8x7b", "16xh100", "--pipeline-model-parallel-size 2"
+                               " --num-virtual-stages-per-pipeline-rank 2 --bf16"
+                               " --expert-model-parallel-size 8"
+                               " --overlap-moe-expert-parallel-comm"),
     "block": ("qwen2-7b", "4xh100", "--pipeline-model-parallel-size 4 --bf16"
               " --recompute-granularity full --recompute-method block --recompute-num-layers 2"),
     "experts": ("mixtral-8x7b", "16xh100", "--pipeline-model-parallel-size 2"

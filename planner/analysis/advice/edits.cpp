@@ -59,6 +59,19 @@ class Edits {
     add_modules_again();
   }
 
+  /// One kind of messages more that run beside kernels, or none.
+  void add_overlaps() {
+    if (target_ != nullptr && !target_->overlaps) return;
+    const MessageOverlap now = plan_.kernels.overlap;
+    const Parallelism& parallelism = plan_.parallelism;
+    const auto try_out = [&](const MessageOverlap& other) {
+      if (other != now) add({{"overlap", std::string(to_string(other))}});
+    };
+    if (parallelism.sequence && tensor_degree(plan_) > 1) try_out({true, now.experts});
+    if (parallelism.expert > 1) try_out({now.tensor, true});
+    try_out({});
+  }
+
   /// Modules of Megatron-LM's layers that give back much for little work.
   void add_modules_again() {
     const bool has_them = target_ == nullptr || target_->recompute_modules;
@@ -107,6 +120,7 @@ class Edits {
     if (kernels.graphs == CudaGraphs::none && (target_ == nullptr || target_->cuda_graphs))
       add({{"cuda-graphs", std::string(to_string(CudaGraphs::layers))}});
     if (kernels.framework != Framework::megatron) return;
+    add_overlaps();
     for (const FusedLoss loss : {FusedLoss::none, FusedLoss::native, FusedLoss::te}) {
       const bool has_it = loss <= (target_ == nullptr ? FusedLoss::te : target_->fused_loss);
       if (has_it && loss != kernels.fused_loss) add({{"fused-loss", std::string(to_string(loss))}});

@@ -40,7 +40,7 @@ void set_float8_recipe(const Wishes& wishes, Plan& plan) {
 void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   set_named(wishes, "precision", read_precision, plan.precision);
   for (const std::string_view key :
-       {"kernels", "cuda-graphs", "fp8-recipe", "fused-loss", "recompute-modules"})
+       {"kernels", "cuda-graphs", "fp8-recipe", "fused-loss", "recompute-modules", "overlap"})
     if (wishes.find(key) != nullptr) require_estimated_kernels(profile);
   if (wishes.find("dispatcher") != nullptr) require_experts(profile);
   set_named(wishes, "kernels", read_framework, plan.kernels.framework);
@@ -51,6 +51,7 @@ void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   require_fused_loss(plan.kernels);
   if (wishes.find("fused-loss") != nullptr) require_fused_loss(plan.kernels, plan.precision);
   set_named(wishes, "recompute-modules", read_layer_modules, plan.kernels.again);
+  set_named(wishes, "overlap", read_message_overlap, plan.kernels.overlap);
   set_named(wishes, "sharding", sharding_of_word, plan.optimizer.sharding);
   set_named(wishes, "sp", read_switch, plan.parallelism.sequence);
   plan.parallelism.expert = wishes.number("ep", plan.parallelism.expert);
@@ -93,6 +94,12 @@ void set_recompute(const Wishes& wishes, const Model& model, Plan& plan) {
   }
   recompute_all(change->value, model, plan.stages);
   require_selective_stages(wishes, plan);
+}
+
+void require_overlap(const Wishes& wishes, const Plan& plan) {
+  if (wishes.find("overlap") == nullptr) return;
+  const std::string why = overlap_of_nothing(plan);
+  if (!why.empty()) fail_usage("--set overlap: ", why);
 }
 
 void set_batch(const Wishes& wishes, Plan& plan) {

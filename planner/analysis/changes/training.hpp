@@ -10,6 +10,9 @@ namespace stagecraft::what_if {
 /// Precision, kernels, sharding, sequence and expert parallelism, sums of gradients, tokens.
 void set_training(const Wishes& wishes, const Profile& profile, Plan& plan);
 
+/// Throws Error (usage) where messages are to run beside kernels that the plan does not have.
+void require_overlap(const Wishes& wishes, const Plan& plan);
+
 /// What all stages recompute.
 void set_recompute(const Wishes& wishes, const Model& model, Plan& plan);
 

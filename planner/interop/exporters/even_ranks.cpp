@@ -96,6 +96,10 @@ void require_usual_launching(Reasons& reasons, const Plan& plan) {
     reasons.add(" is exported without CUDA graphs, which the plan has; megatron has them");
   if (plan.kernels.fused_loss != FusedLoss::none)
     reasons.add(" is exported without Megatron-LM's fused loss, which the plan has");
+  if (!plan.kernels.overlap.empty()) {
+    reasons.add(" is exported without messages beside kernels, and the plan has overlap ",
+                to_string(plan.kernels.overlap), "; megatron has it");
+  }
   if (!plan.kernels.again.empty()) {
     reasons.add(" has none of Megatron-LM's modules, of which the plan recomputes ",
                 to_string(plan.kernels.again));

@@ -411,7 +411,10 @@ void add_start(Line& line, const Transformer& transformer) {
 /// not.
 std::string environment_of(const Plan& plan, const Degrees& degrees) {
   if (shards_gradients(plan.optimizer.sharding)) return "unset CUDA_DEVICE_MAX_CONNECTIONS\n";
-  if (degrees.tensor == 1 && degrees.context == 1) return "";
+  if (degrees.tensor == 1 && degrees.context == 1) {
+    const bool overlaps = plan.kernels.overlap.experts && plan.parallelism.expert > 1;
+    return overlaps ? "export CUDA_DEVICE_MAX_CONNECTIONS=32\n" : "";
+  }
   return "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
 }
 
@@ -504,6 +507,7 @@ MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Mod
   add_precision(reasons, line, plan, cluster);
   add_model(line, plan, model);
   add_kernels(reasons, line, plan, model.transformer->experts);
+  add_overlap(reasons, line, plan);
   require_recompute_modules(reasons, plan, cluster);
   add_start(line, *model.transformer);
   return line;

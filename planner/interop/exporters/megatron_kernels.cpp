@@ -125,6 +125,38 @@ void require_recompute_modules(Reasons& reasons, const Plan& plan, const Cluster
               "--fp8-recipe tensorwise, or other --recompute-modules");
 }
 
+namespace {
+
+/// As transformer_config.py has it.
+void add_overlap_of_experts(Reasons& reasons, Line& line, const Plan& plan) {
+  line.on("overlap-moe-expert-parallel-comm");
+  const auto refuse = [&](std::string_view what) {
+    reasons.add(" sends tokens to experts beside another microbatch's work ", what,
+                ", or without --overlap experts");
+  };
+  const auto stages = static_cast<int>(plan.stages.size());
+  if (stages > 1 && plan.schedule.virtual_stages == 1)
+    refuse("in interleaved pipelines alone; plan with --vpp 2");
+  if (recomputes_in_full(plan)) refuse("without full recomputation; plan with --recompute none");
+  if (plan.kernels.again.has(LayerModule::experts))
+    refuse("where experts are not done again; plan with other --recompute-modules");
+  if (plan.precision == Precision::float32) refuse("in bf16 or fp16; plan with --precision bf16");
+}
+
+}  // namespace
+
+void add_overlap(Reasons& reasons, Line& line, const Plan& plan) {
+  const MessageOverlap& overlap = plan.kernels.overlap;
+  if (overlap.tensor && tensor_degree(plan) > 1) {
+    line.on("tp-comm-overlap");
+    if (!plan.parallelism.sequence) {
+      reasons.add(" sends messages of tensor-parallel peers beside products with sequence ",
+                  "parallelism alone; plan with --sequence-parallel on");
+    }
+  }
+  if (overlap.experts && plan.parallelism.expert > 1) add_overlap_of_experts(reasons, line, plan);
+}
+
 void require_arguments(Reasons& reasons, const Plan& plan) {
   if (plan.kernels.fused_loss == FusedLoss::te) {
     reasons.add(" refuses Transformer Engine's fused loss; plan with --fused-loss native, or for ",

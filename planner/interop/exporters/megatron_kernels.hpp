@@ -23,6 +23,9 @@ void add_precision(Reasons& reasons, MegatronSettings& line, const Plan& plan,
 void add_kernels(Reasons& reasons, MegatronSettings& line, const Plan& plan,
                  const std::optional<Experts>& experts);
 
+/// Messages that run beside kernels, of peers that there are.
+void add_overlap(Reasons& reasons, MegatronSettings& line, const Plan& plan);
+
 /// Modules that Megatron Core does not do again beside these graphs, or in this precision.
 void require_recompute_modules(Reasons& reasons, const Plan& plan, const Cluster& cluster);
 

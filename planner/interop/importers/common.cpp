@@ -63,7 +63,8 @@ Plan begin_plan(const PlanQuestion& question, Framework usual_kernels) {
       options.precision.value_or(usual_precision(question.profile, kinds_in_use(question.cluster)));
   if (options.kernels) require_estimated_kernels(question.profile);
   if (options.dispatcher) require_experts(question.profile);
-  if (options.graphs || options.float8_recipe || options.fused_loss || options.recompute_modules)
+  if (options.graphs || options.float8_recipe || options.fused_loss || options.overlap ||
+      options.recompute_modules)
     require_estimated_kernels(question.profile);
   if (estimates_kernels(question.profile)) {
     plan.kernels = {.framework = options.kernels.value_or(usual_kernels),
@@ -71,6 +72,7 @@ Plan begin_plan(const PlanQuestion& question, Framework usual_kernels) {
                     .graphs = options.graphs.value_or(CudaGraphs::none),
                     .float8_recipe = options.float8_recipe,
                     .fused_loss = options.fused_loss.value_or(FusedLoss::none),
+                    .overlap = options.overlap.value_or(MessageOverlap{}),
                     .again = options.recompute_modules.value_or(LayerModules{})};
   }
   require_fused_loss(plan.kernels);
@@ -189,6 +191,7 @@ ImportedPlan import_plan(const PlanImporter& importer, std::string_view content,
     const Profile profile = in_plan_order(question.profile, imported.plan);
     validate(imported.plan, profile.model, question.cluster);
     require_modules_again(question.options, imported.plan);
+    if (const std::string why = overlap_of_nothing(imported.plan); !why.empty()) fail_usage(why);
     if (auto note = note_on_empty_stages(imported.plan)) imported.notes.push_back(*std::move(note));
     return imported;
   });

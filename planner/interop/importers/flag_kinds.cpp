@@ -37,11 +37,11 @@ constexpr std::array not_modelled_flags{
     "no-async-tensor-model-parallel-allreduce cp-comm-type use-ring-exchange-p2p "
     "no-ring-exchange-p2p context-parallel-algo ulysses-degree* sequence-parallel-size "
     "high-priority-stream-groups deepspeed-* zero-* pp-partition-method "
-    "bf16-reduce* reduce-grad-dtype grad-comm-* ub-tp-comm-overlap ",
+    "bf16-reduce* reduce-grad-dtype grad-comm-* ",
     // Experts.
     " moe-token-dispatcher-type moe-enable-deepep moe-flex-dispatcher-backend "
     "moe-expert-capacity-factor moe-pad-expert-input-to-capacity moe-token-drop-policy "
-    "moe-shared-expert-overlap overlap-moe-expert-parallel-comm moe-extended-tp "
+    "moe-shared-expert-overlap moe-extended-tp "
     "moe-per-layer-logging-off moe-hybridep* moe-router-force-load-balancing ep-overlap-* "
     "moe-apply-probs-on-input-deferred moe-deepep-num-sms moe-router-padding-for-* "
     "moe-hierarchical* ",

@@ -377,6 +377,29 @@ std::optional<LayerModules> recompute_modules_of(const MegatronFlags& flags, con
   return there.empty() ? std::nullopt : std::optional(there);
 }
 
+/// Messages that there are, beside kernels of Megatron-LM's layers. It divides tokens between
+/// tensor-parallel peers where it overlaps their messages.
+std::optional<MessageOverlap> overlap_of(const MegatronFlags& flags, const Model& model) {
+  const MessageOverlap overlap{
+      .tensor = flags.overlaps_tensor && flags.tensor > 1 && flags.sequence_parallel,
+      .experts = flags.overlaps_experts && flags.expert > 1 && has_experts(model)};
+  return overlap.empty() ? std::nullopt : std::optional(overlap);
+}
+
+/// Flags of messages that there are not.
+std::vector<std::string> overlap_notes(const MegatronFlags& flags, const Model& model) {
+  std::vector<std::string> notes;
+  if (flags.overlaps_tensor && flags.tensor > 1 && !flags.sequence_parallel)
+    notes.emplace_back("--tp-comm-overlap does nothing without --sequence-parallel");
+  if (flags.overlaps_tensor && flags.tensor == 1)
+    notes.emplace_back("--tp-comm-overlap does nothing without tensor-parallel peers");
+  if (flags.overlaps_experts && (flags.expert == 1 || !has_experts(model))) {
+    notes.emplace_back(
+        "--overlap-moe-expert-parallel-comm does nothing where experts have no peers");
+  }
+  return notes;
+}
+
 /// How layers run, beside what the command line says of it.
 void set_kernels(const MegatronFlags& flags, PlanQuestion& question) {
   PlanOptions& options = question.options;
@@ -395,6 +418,9 @@ void set_kernels(const MegatronFlags& flags, PlanQuestion& question) {
     options.recompute_modules =
         said_once(recompute_modules_of(flags, question.profile.model), "--recompute-modules",
                   options.recompute_modules, "--recompute-modules");
+    options.overlap = said_once(overlap_of(flags, question.profile.model),
+                                "--tp-comm-overlap, --overlap-moe-expert-parallel-comm",
+                                options.overlap, "--overlap");
   }
   const bool is_fp8 = options.precision && is_float8(*options.precision);
   options.float8_recipe = said_once(float8_recipe_of(flags, is_fp8), "--fp8-recipe",
@@ -496,6 +522,7 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
                         .others = std::move(launch.others)};
   for (std::string& note : shape_notes(flags, model)) imported.notes.push_back(std::move(note));
   for (std::string& note : module_notes(flags, model)) imported.notes.push_back(std::move(note));
+  for (std::string& note : overlap_notes(flags, model)) imported.notes.push_back(std::move(note));
   imported.plan.parallelism = parallelism_of(flags, question.cluster, model);
   const int layers = layers_of(flags, model);
   require_few_stages(flags, layers);

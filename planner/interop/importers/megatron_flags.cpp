@@ -128,6 +128,24 @@ constexpr std::array known_flags{
                 f.recompute = "selective";
               },
               true},
+    KnownFlag{"tp-comm-overlap",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.overlaps_tensor = true;
+              },
+              true},
+    KnownFlag{"ub-tp-comm-overlap",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.overlaps_tensor = true;
+              },
+              true},
+    KnownFlag{"overlap-moe-expert-parallel-comm",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.overlaps_experts = true;
+              },
+              true},
     KnownFlag{"recompute-modules",
               [](Flags& f, const Word& w) {
                 const KnownLayerModules known = known_layer_modules(text_of(w));

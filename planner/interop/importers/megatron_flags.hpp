@@ -45,6 +45,8 @@ struct MegatronFlags {
   std::string recompute;  ///< granularity: empty, "full", "selective"
   std::string recompute_method;
   std::optional<int> recompute_layers;
+  bool overlaps_tensor = false;     ///< --tp-comm-overlap
+  bool overlaps_experts = false;    ///< --overlap-moe-expert-parallel-comm
   bool recomputes_experts = false;  ///< --moe-layer-recompute
   LayerModules recompute_modules;   ///< --recompute-modules; empty: not said
   std::string strange_modules;      ///< the first of them that plans do not know

@@ -59,6 +59,21 @@ TEST_CASE("a plan with one value set is the plan that has this value") {
     CHECK(selective.stages.front().again.back() == Recomputed::selective);
     CHECK(selective.stages.back().again.back() == Recomputed::none);  // the head
   }
+  SECTION("messages beside kernels") {
+    const LoadedPlan peers = gpt2_plan(2, 1, 4);
+    LoadedPlan sharing = peers;
+    sharing.plan.parallelism.sequence = true;
+    CHECK(step_after(sharing, {"overlap=tensor"}) < step(sharing));
+    CHECK(step_after(sharing, {"overlap=none"}) == step(sharing));
+    CHECK_THROWS_WITH(changed(plan, read({"overlap=tensor"})),
+                      ContainsSubstring("no tensor-parallel peers"));
+    CHECK_THROWS_WITH(changed(sharing, read({"overlap=experts"})),
+                      ContainsSubstring("experts have no peers"));
+    CHECK_THROWS_WITH(changed(sharing, read({"overlap=all"})),
+                      ContainsSubstring("expected one of none, tensor, experts"));
+    CHECK_THROWS_WITH(changed(sharing, read({"overlap=tensor", "kernels=torch"})),
+                      ContainsSubstring("layers have PyTorch's kernels"));
+  }
   SECTION("modules of Megatron-LM's layers in place of attention") {
     const Plan norms = after(plan, {"recompute=selective", "recompute-modules=layernorm"});
     LoadedPlan expected = plan;

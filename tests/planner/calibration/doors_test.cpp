@@ -67,6 +67,8 @@ PlannedStage stage_of_plan(const Recipe& recipe) {
                                       .graphs = recipe.graphs,
                                       .float8_recipe = work.float8_recipe,
                                       .fused_loss = work.fused_loss,
+                                      .overlap = {.tensor = recipe.overlapped_messages,
+                                                  .experts = recipe.overlapped_exchanges},
                                       .again = recipe.again}};
   const Recomputed what = recipe.again.empty() ? work.recompute : Recomputed::selective;
   const int layers = static_cast<int>(profile.model.layers.size());
@@ -114,6 +116,9 @@ TEST_CASE("layers and updates take the same in a plan and in the ledger", "[door
           recipe.work.float8_recipe = Float8Recipe::tensorwise;
           check_equal(one_stage_of(recipe));
           recipe.work.fused_loss = FusedLoss::none;
+          recipe.overlapped_messages = true;
+          check_equal(one_stage_of(recipe));
+          recipe.overlapped_messages = false;
           recipe.work.framework = Framework::torch;
           check_equal(one_stage_of(recipe));
         }
@@ -142,9 +147,12 @@ TEST_CASE("exchanges between experts take the same in a plan and in the ledger",
                          .dispatcher = dispatcher};
           recipe.graphs = graphs;
           recipe = one_stage_of(recipe);
-          const double planned = stage_of_plan(recipe).passes;
-          const double ledger = 1e9 * step_seconds(recipe, usual_constants(recipe.device)).work;
-          CHECK(planned == Approx(ledger).epsilon(1e-6));
+          for (const bool overlapped : {false, true}) {
+            recipe.overlapped_exchanges = overlapped;
+            const double planned = stage_of_plan(recipe).passes;
+            const double ledger = 1e9 * step_seconds(recipe, usual_constants(recipe.device)).work;
+            CHECK(planned == Approx(ledger).epsilon(1e-6));
+          }
         }
       }
     }

@@ -17,7 +17,7 @@ std::vector<CostBookSetting> settings_of_books() {
   const CostBookSetting first{.precision = Precision::bfloat16,
                               .sequence = 2048,
                               .parallelism = {.sequence = true, .expert = 2}};
-  std::vector<CostBookSetting> all(12, first);
+  std::vector<CostBookSetting> all(13, first);
   all[1].precision = Precision::float32;
   all[2].sequence = 4096;
   all[3].kernels.framework = Framework::torch;
@@ -28,6 +28,7 @@ std::vector<CostBookSetting> settings_of_books() {
   all[8].parallelism.expert_load = 1.5;
   all[9].kernels.dispatcher = Dispatcher::deepep;
   all[10].kernels.graphs = CudaGraphs::layers;
+  all[12].kernels.overlap.experts = true;
   all[11].kernels.again.add(LayerModule::norms);
   return all;
 }

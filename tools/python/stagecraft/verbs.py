@@ -20,8 +20,9 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          expert_tensor_parallel: Value | None = None, expert_nodes: int | None = None, expert_load: float | None = None,
          sequence: int | None = None, precision: Value | None = None, kernels: Value | None = None,
          dispatcher: Value | None = None, cuda_graphs: Value | None = None, fp8_recipe: Value | None = None,
-         fused_loss: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
-         gradient_bucket: Value | None = None, schedule: Value | None = None, mem_limit: Value | None = None,
+         fused_loss: Value | None = None, overlap: Value | None = None, optimizer: Value | None = None,
+         sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
+         mem_limit: Value | None = None,
          recompute: Literal["auto", "none", "selective", "full", "layers"] | None = None,
          recompute_modules: Value | None = None, fix: Values | None = None, straight: bool = False,
          max_stages: int | None = None, min_layers_per_stage: int | None = None, objective: Value | None = None,
@@ -76,6 +77,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         blockwise …
     fused_loss: Loss kernel of Megatron-LM: none (one operation after the other), native (those operations compiled)
         or te …
+    overlap: Peers' messages that run beside a layer's kernels in Megatron-LM: none, tensor (beside products),
+        experts …
     optimizer: Optimizer: adamw or sgd (adamw)
     sharding: Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of gradients, too; zero3 (or
         fsdp), …
@@ -145,6 +148,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
         ("--fused-loss", fused_loss, False, False),
+        ("--overlap", overlap, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
         ("--gradient-bucket", gradient_bucket, False, False),
@@ -492,9 +496,9 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
            batch: int | None = None, gbs: int | None = None, microbatch: int | None = None, sequence: int | None = None,
            precision: Value | None = None, kernels: Value | None = None, dispatcher: Value | None = None,
            cuda_graphs: Value | None = None, fp8_recipe: Value | None = None, fused_loss: Value | None = None,
-           recompute_modules: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
-           gradient_bucket: Value | None = None, schedule: Value | None = None, replicas: Value | None = None,
-           set: Value | None = None, seed: int | None = None, threads: int | None = None,
+           overlap: Value | None = None, recompute_modules: Value | None = None, optimizer: Value | None = None,
+           sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
+           replicas: Value | None = None, set: Value | None = None, seed: int | None = None, threads: int | None = None,
            progress: Progress = True) -> AdviseResult:
     """Tells what to change in a plan or launch script, in its framework's words.
 
@@ -523,6 +527,8 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
     fp8_recipe: With a plan, if the file leaves it open: how fp8 numbers get their scale: delayed, tensorwise,
         blockwise or …
     fused_loss: With a plan, if the file leaves it open: loss kernel of Megatron-LM: none, native or te
+    overlap: With a plan, if the file leaves it open: peers' messages that run beside a layer's kernels: none,
+        tensor, …
     recompute_modules: With a plan, if the file leaves it open: modules of Megatron-LM's layers that selective
         recomputation does …
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
@@ -557,6 +563,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
         ("--fused-loss", fused_loss, False, False),
+        ("--overlap", overlap, False, False),
         ("--recompute-modules", recompute_modules, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
@@ -911,11 +918,11 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
             cluster: Input | None = None, batch: int | None = None, gbs: int | None = None,
             microbatch: int | None = None, sequence: int | None = None, precision: Value | None = None,
             kernels: Value | None = None, dispatcher: Value | None = None, cuda_graphs: Value | None = None,
-            fp8_recipe: Value | None = None, fused_loss: Value | None = None, recompute_modules: Value | None = None,
-            optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
-            schedule: Value | None = None, replicas: Value | None = None, set: Value | None = None,
-            seed: int | None = None, threads: int | None = None, output: PathLike | None = None,
-            progress: Progress = True) -> ImportResult:
+            fp8_recipe: Value | None = None, fused_loss: Value | None = None, overlap: Value | None = None,
+            recompute_modules: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
+            gradient_bucket: Value | None = None, schedule: Value | None = None, replicas: Value | None = None,
+            set: Value | None = None, seed: int | None = None, threads: int | None = None,
+            output: PathLike | None = None, progress: Progress = True) -> ImportResult:
     """Converts another system's model, profile or plan.
 
     format: huggingface: config.json of a model of one of the known families (stagecraft model list): layers and …
@@ -936,6 +943,8 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
     fp8_recipe: With a plan, if the file leaves it open: how fp8 numbers get their scale: delayed, tensorwise,
         blockwise or …
     fused_loss: With a plan, if the file leaves it open: loss kernel of Megatron-LM: none, native or te
+    overlap: With a plan, if the file leaves it open: peers' messages that run beside a layer's kernels: none,
+        tensor, …
     recompute_modules: With a plan, if the file leaves it open: modules of Megatron-LM's layers that selective
         recomputation does …
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
@@ -965,6 +974,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
         ("--fused-loss", fused_loss, False, False),
+        ("--overlap", overlap, False, False),
         ("--recompute-modules", recompute_modules, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),

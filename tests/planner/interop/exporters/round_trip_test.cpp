@@ -310,6 +310,57 @@ TEST_CASE("a plan with PyTorch's kernels has none of Megatron-LM's losses") {
                     "plan: the fused loss is Megatron-LM's, and layers have PyTorch's kernels");
 }
 
+TEST_CASE("messages beside kernels go to Megatron-LM and back, where there are any") {
+  PlanQuestion question = question_of(2, "2x8xh100");
+  question.profile.model = builtin_model("mixtral-8x7b");
+  const std::string flags =
+      "--tensor-model-parallel-size 2 --sequence-parallel --expert-model-parallel-size 4 --bf16 "
+      "--micro-batch-size 1 --global-batch-size 64 --seq-length 4096 "
+      "--pipeline-model-parallel-size ";
+  const std::string tensor = " --tp-comm-overlap", experts = " --overlap-moe-expert-parallel-comm";
+  const std::string interleaved = "2 --num-virtual-stages-per-pipeline-rank 2";
+  for (const std::string& said : {std::string(), tensor, experts, tensor + experts}) {
+    INFO(said);
+    const Plan plan = imported("megatron", flags + interleaved + said, question);
+    CHECK(plan.kernels.overlap.tensor == (said.find(tensor) == 0));
+    CHECK(plan.kernels.overlap.experts == said.ends_with(experts));
+    const std::string text = written("megatron", loaded_from(plan, question));
+    CHECK(write_plan(imported("megatron", text, question)) == write_plan(plan));
+    const std::string bridge = written("megatron-bridge", loaded_from(plan, question));
+    CHECK(imported("megatron", bridge, question).kernels == plan.kernels);
+    CHECK_THAT(bridge, ContainsSubstring(concat("model.tp_comm_overlap=",
+                                                plan.kernels.overlap.tensor ? "true" : "false")));
+    CHECK(ContainsSubstring("without messages beside kernels")
+              .match(refusal("torch", plan, question)) == !said.empty());
+  }
+  const auto against = [&](const std::string& more) {
+    return refusal("megatron", imported("megatron", flags + more, question), question);
+  };
+  CHECK_THAT(against("2" + experts), ContainsSubstring("in interleaved pipelines alone"));
+  CHECK(against("1" + experts).empty());
+  CHECK_THAT(against("1" + experts + " --recompute-granularity selective --recompute-modules moe"),
+             ContainsSubstring("where experts are not done again"));
+  CHECK_THAT(against("1" + experts +
+                     " --recompute-granularity full --recompute-method uniform "
+                     "--recompute-num-layers 1"),
+             ContainsSubstring("without full recomputation"));
+  // Of peers that there are not, nothing is taken over.
+  const auto notes = [&](const std::string& model, const std::string& line) {
+    question.profile.model = builtin_model(model);
+    const ImportedPlan read = import_megatron(
+        "--bf16 --micro-batch-size 1 --global-batch-size 64 " + line, "f", question);
+    CHECK(read.plan.kernels.overlap.empty());
+    std::string all;
+    for (const std::string& note : read.notes) all += note + "\n";
+    return all;
+  };
+  CHECK_THAT(notes("llama3-8b", "--tensor-model-parallel-size 2" + tensor),
+             ContainsSubstring("does nothing without --sequence-parallel"));
+  CHECK_THAT(notes("llama3-8b", tensor + experts),
+             ContainsSubstring("without tensor-parallel peers") &&
+                 ContainsSubstring("where experts have no peers"));
+}
+
 TEST_CASE("modules that are done again go to Megatron-LM and back, as it has them") {
   PlanQuestion question = question_of(4, "8xh100");
   question.profile.model = builtin_model("deepseek-v2-lite");
