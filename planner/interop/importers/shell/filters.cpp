@@ -25,11 +25,30 @@ std::vector<Text> operands_of(const std::string& name, const std::vector<Text>& 
   std::vector<Text> operands;
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i].characters();
-    const bool is_option =
-        word.size() > 1 && word[0] == '-' && name != "expr" && name != "seq" && operands.empty();
+    // A number below zero is none of seq's options.
+    const bool may_be_number =
+        name == "expr" || (name == "seq" && word.size() > 1 && word[1] >= '0' && word[1] <= '9');
+    const bool is_option = word.size() > 1 && word[0] == '-' && !may_be_number && operands.empty();
+    const bool has_value = name == "seq" && (word == "-s" || word == "-f");
+    if (is_option && has_value) ++i;
     if (!is_option) operands.push_back(words[i]);
   }
   return operands;
+}
+
+/// What `seq -s, 8` and `seq -s , 8` write between numbers; nothing if they are to be of a format.
+std::optional<std::string> separator_of(const std::vector<Text>& words) {
+  std::string separator = "\n";
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i].characters();
+    if (word.starts_with("-f") || word == "-w" || word.starts_with("--")) return {};
+    if (word == "-s" && i + 1 < words.size()) {
+      separator = words[++i].characters();
+    } else if (word.starts_with("-s")) {
+      separator = word.substr(2);
+    }
+  }
+  return separator;
 }
 
 Text with_blanks_between(const std::vector<Text>& operands, const Place& place) {
@@ -155,10 +174,12 @@ void Interpreter::run_filter(const std::string& name, const std::vector<Text>& w
         name == "bc" ? input.piece(0, input.characters().find_last_not_of('\n') + 1) : given.all;
     if (const auto result = calculated(expression, words, place)) return print(*result);
   }
-  if (name == "seq" && given.all.is_known() && !operands.empty() && operands.size() <= 3) {
+  const auto separator = name == "seq" ? separator_of(words) : std::nullopt;
+  if (separator && given.all.is_known() && !operands.empty() && operands.size() <= 3) {
+    std::string text;
     for (const std::int64_t number : counted_up(operands, place))
-      print(Text(std::to_string(number), place));
-    return;
+      text += concat(text.empty() ? "" : *separator, number);
+    return print(Text(text, place));
   }
   if (name == "wc") {
     if (const auto count = counted(words, given.input))

@@ -177,6 +177,7 @@ class Interpreter {
   static std::optional<Called> called_by(const std::vector<Text>& words);
   void take_nodes(const std::vector<Text>& words, const Place& place, const State& state,
                   State& child);
+  void number_job(const std::string& scheduler, const Place& place, State& child);
   bool run_called(const std::vector<Text>& words, const Command& command, State& state);
   bool run_string(const Text& text, State& state);
   bool run_string_if_commands(const Text& text, State& state);

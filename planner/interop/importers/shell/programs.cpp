@@ -149,6 +149,21 @@ void Interpreter::take_nodes(const std::vector<Text>& words, const Place& place,
   }
 }
 
+/// A job has a number by then, which scripts ask for that submit themselves.
+void Interpreter::number_job(const std::string& scheduler, const Place& place, State& child) {
+  struct Row {
+    std::string_view scheduler;
+    std::string_view variable;
+  };
+  constexpr std::array rows{Row{"sbatch", "SLURM_JOB_ID"}, Row{"sbatch", "SLURM_JOBID"},
+                            Row{"qsub", "PBS_JOBID"}, Row{"bsub", "LSB_JOBID"}};
+  for (const Row& row : rows) {
+    const std::string name(row.variable);
+    if (row.scheduler == scheduler && !child.variables.contains(name))
+      assign(name, Text("$" + name, place), place, child);
+  }
+}
+
 /// A command that starts another shell: `bash -c "…"`, `srun … bash FILE`, `sbatch FILE`. False if
 /// it starts none that can be read.
 bool Interpreter::run_called(const std::vector<Text>& words, const Command& command, State& state) {
@@ -158,7 +173,10 @@ bool Interpreter::run_called(const std::vector<Text>& words, const Command& comm
   wrappers_.emplace_back(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(called->end));
   bool read = false;
   State child = child_state(state);
-  if (called->submits) take_nodes(wrappers_.back(), command.place, state, child);
+  if (called->submits) {
+    take_nodes(wrappers_.back(), command.place, state, child);
+    number_job(words[0].characters(), command.place, child);
+  }
   try {
     if (called->may_be_text) {
       read = run_string_if_commands(*called->source, child);

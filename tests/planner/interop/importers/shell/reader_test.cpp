@@ -133,11 +133,15 @@ TEST_CASE("functions, eval, strings of commands and scripts beside are followed"
               {{"run2.sh", "train $1 $2 $# $A ${B:-none}"}}) == "x|y|2|1|none");
   CHECK(words("cat > go.sh <<EOF\ntrain $N \\$N\nEOF\nbash go.sh", {{"N", "3"}}) == "3|3");
   CHECK(words("(X=1; train $X); train ${X:-unset}") == "1 / unset");
+  // A script that submits itself is a job the second time.
+  const std::string self = "if [ -z $SLURM_JOB_ID ]; then sbatch \"$0\"; exit; fi; train $X";
+  CHECK(words(self, {{"X", "1"}}, {{"run.sh", self}}) == "1");
 }
 
 TEST_CASE("what other programs print is known where it follows from their words") {
   CHECK(words("train $(echo a b) \"$(printf %s c)\" `echo \\`echo d\\`` $(seq 1 3)") ==
         "a|b|c|d|1|2|3");
+  CHECK(words("train $(seq -s, 0 2) $(seq -s : 2) $(seq -1 1)") == "0,1,2|1:2|-1|0|1");
   CHECK(
       words("train $(expr 2 + 3) $(echo '4*5' | bc) $(basename /a/b.sh .sh) $(dirname /a/b.sh)") ==
       "5|20|b|/a");
