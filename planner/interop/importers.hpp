@@ -125,8 +125,9 @@ inline constexpr std::array plan_importers{
     PlanImporter{
         "megatron", looks_like_megatron, import_megatron,
         "a plan: Megatron-LM's flags, out of a launch script (read, never run), YAML, JSON, or the "
-        "arguments in a log; also those of NeMo, Megatron-Bridge, ms-swift, slime, verl, "
-        "zero-bubble",
+        "arguments in a log; also those of NeMo and NeMo RL, Megatron-Bridge, ms-swift, slime, "
+        "verl, "
+        "ROLL, LLaMA-Factory, Primus, zero-bubble and GPT-NeoX",
         true},
     PlanImporter{
         "deepspeed", looks_like_deepspeed, import_deepspeed,

@@ -69,7 +69,21 @@ constexpr std::array not_modelled_flags{
     " tuner-type train-type lora-* target-modules modules-to-save freeze-* peft* lora "
     "trainable-parameters* untrainable-parameters* rlhf-type teacher-model load-teacher "
     "export-kd-teacher-load use-kl-loss ref-load critic-* vision-* vit-* image-encoder* "
-    "retro-add-retriever ",
+    "retro-add-retriever kd num-layers-teacher hidden-size-teacher num-attention-heads-teacher "
+    "finetuning-type neat-packing use-packed-sequences enable-variable-seq-lengths ",
+    // Of DeepSpeed's configuration, of MindSpeed, Primus and MegaBlocks.
+    " allgather-partitions allgather-bucket-size reduce-bucket-size overlap-comm reduce-scatter "
+    "contiguous-gradients pipe-partition-method moe-train-capacity-factor "
+    "moe-eval-capacity-factor moe-min-capacity moe-capacity-factor moe-expert-model-parallelism "
+    "tp-2d tp-x tp-y use-ascend-coc use-ascend-mc2 coc-* moe-alltoall-overlap-comm "
+    "moe-allgather-overlap-comm moe-permutation-async-comm moe-zero-memory* moe-adaptive-* "
+    "recompute-activation-function* recompute-norm* reuse-fp32-param swap-* "
+    "use-cp-send-recv-overlap o2-optimizer o2-gradient ampipe-* pipe-experts-* use-nanopipe "
+    "nanopipe-* optimize-recomp-* optimize-send-recv-comm optimize-vpp-* automated-pipeline* "
+    "enable-primus-turbo use-turbo-* turbo-* patch-primus-pipeline pp-algorithm "
+    "fp8-param no-fp8-weight-transpose-cache defer-fp32-logits patch-zero-bubble allgather-cp "
+    "sharp fsdp "
+    "sync-batch-comm ",
 };
 
 constexpr std::array no_bearing_flags{
@@ -183,6 +197,24 @@ constexpr std::array no_bearing_flags{
     "gradient-as-bucket-view accumulate-grad-* gradient-clip-* restore-* every-* recipe recipe-* "
     "perform-initialization scatter-embedding-sequence-parallel "
     "use-mcore-inference no-paired-barrier enable-chunked-prefill ",
+    // Of GPT-NeoX, MindSpeed, Primus, FlagScale, NeMo and the trainers of Hugging Face.
+    " norm pos-emb no-weight-tying gpt-j-residual attention-config scaled-* gradient-clipping "
+    "initial-scale-power checkpoint-factor checkpoint-scale extra-save-iters steps-per-print "
+    "wall-clock-breakdown keep-last-n-checkpoints layernorm-* rope-fusion mlp-* expansion-factor "
+    "hostfile launcher sparsity-config handler-name is-instruction-dataset no-pad-to-* "
+    "enable-hf2mg-convert enable-mg2hf-convert no-shared-storage no-shared-fs "
+    "first-k-dense-replace n-shared-experts norm-topk-prob full-attention-interval linear-key-* "
+    "linear-value-* linear-num-* partial-rotary-factor use-triton-* gelu-tanh input-embeds-norm "
+    "ai-framework stderr-sink-level auto-continue-train disable-last-saving hidden-dim-multiplier "
+    "norm-init-weight multiple-of gc-interval transformer-engine use-scaled-init-method "
+    "normalize-attention-scores headscale do-layer-norm-weight-decay attention-type "
+    "do-train do-eval preprocessing-num-workers overwrite-* video-* max-grad-norm "
+    "per-device-eval-batch-size use-mca use-mpi use-z-loss moe-loss-* out-seq-length num-samples "
+    "pipeline-dtype moe-per-layer-logging force-reconvert-* logprob-batch-size "
+    "skip-save mock init-method "
+    "enable-zbh1-exact-semantics use-persistent-* structured-logs* action genfile tis-* TEST-TYPE "
+    "use-bias-in-* make-sequence-length-* "
+    "extra-config ",
 };
 
 bool is_among(std::string_view name, const auto& lists) {
@@ -206,6 +238,7 @@ FlagKind kind_of_flag(std::string_view name) {
 
 bool is_section_without_bearing(std::string_view section) {
   constexpr std::array names{"exp_manager",
+                             "experiment",
                              "data",
                              "dataset",
                              "tokenizer",

@@ -82,8 +82,13 @@ bool is_script_by_name(std::string_view content, const std::string& file) {
                      [&](std::string_view ending) { return file.ends_with(ending); });
 }
 
+bool is_yaml_by_name(const std::string& file) {
+  return file.ends_with(".yaml") || file.ends_with(".yml");
+}
+
 bool looks_like_yaml(std::string_view content, const std::string& file) {
   if (is_script_by_name(content, file)) return false;
+  if (is_yaml_by_name(file)) return true;
   for (const std::string& line : split(content, '\n')) {
     if (is_yaml_member(line)) return true;
     if (trim(line).starts_with("--") && trim(line) != "---") return false;
@@ -183,6 +188,7 @@ class LaunchReader {
     const auto end = invocation.words.begin() + static_cast<std::ptrdiff_t>(program);
     add_launcher_flags({invocation.words.begin(), end}, result);
     add_flags({end, invocation.words.end()}, result);
+    add_recipes({end, invocation.words.end()}, result);
     return result;
   }
 
@@ -323,6 +329,47 @@ class LaunchReader {
     add_word(launch.words, std::move(flag));
   }
 
+  /// NeMo Framework Launcher keeps its recipes in a folder of its own.
+  void add_recipes(const std::vector<shell::Text>& words, FlagLaunch& launch) const {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string& word = words[i].characters();
+      const std::size_t equals = word.find('=');
+      const std::string key = word.substr(0, equals);
+      if (key == "--config" || key == "--exp") {
+        if (equals == std::string::npos && i + 1 < words.size()) {
+          add_recipe(words[i], words[i + 1], launch);
+        } else if (equals != std::string::npos) {
+          add_recipe(words[i].piece(0, equals), words[i].piece(equals + 1), launch);
+        }
+        continue;
+      }
+      if (equals == std::string::npos || word.starts_with('-')) continue;
+      const bool is_set_in = std::ranges::any_of(launch.words, [&](const FlagWord& other) {
+        return other.section == key || other.section.starts_with(key + ".");
+      });
+      if (!is_set_in) continue;
+      const std::string value = reading_.shown(words[i].piece(equals + 1));
+      launch.recipes.push_back(
+          {.said = {reading_.shown(words[i]), reading_.source_place(words[i].place())},
+           .path = concat("launcher_scripts/conf/", key, "/", value, ".yaml"),
+           .mount = key});
+    }
+  }
+
+  void add_recipe(const shell::Text& flag, const shell::Text& file, FlagLaunch& launch) const {
+    const std::string& characters = file.characters();
+    if (!is_yaml_by_name(characters)) return;
+    // What is in front of the last hole is where the script's folder is.
+    const std::size_t mark = characters.rfind(shell::Text::hole_mark);
+    std::string path =
+        mark == std::string::npos ? characters : characters.substr(mark + shell::Text::hole_size);
+    while (mark != std::string::npos && path.starts_with('/')) path.erase(0, 1);
+    launch.recipes.push_back({.said = {concat(flag.characters(), " ", reading_.shown(file)),
+                                       reading_.source_place(flag.place())},
+                              .path = path,
+                              .mount = ""});
+  }
+
   /// Flags that may stand where a word is not known.
   std::vector<std::string> open_flags_of(const shell::Text& text) const {
     std::vector<std::string> flags;
@@ -418,6 +465,61 @@ std::vector<shell::Invocation> with_their_flags(const shell::Reading& reading,
   return commands;
 }
 
+/// Of DeepSpeed, beside the script; what the script writes itself is there already.
+void read_configurations(const FlagLaunch& launch, ScriptFolder& folder, FlagReading& result) {
+  for (const FlagWord& word : launch.words) {
+    const bool names_one = word.name == "deepspeed-config" && word.value && word.missing.empty();
+    if (!names_one || result.documents.contains(*word.value)) continue;
+    if (auto content = folder.read(*word.value)) result.documents[*word.value] = *content;
+  }
+}
+
+/// Whether a recipe is one of what Megatron-LM trains.
+bool has_degrees(const std::vector<FlagWord>& words) {
+  return std::ranges::any_of(words, [](const FlagWord& word) {
+    return word.name == "tensor-model-parallel-size" || word.name == "pipeline-model-parallel-size";
+  });
+}
+
+/// Those of the section, and of sections in it, without its name.
+std::vector<FlagWord> words_below(const std::string& mount, const std::vector<FlagWord>& words) {
+  if (mount.empty()) return words;
+  std::vector<FlagWord> below;
+  for (const FlagWord& word : words) {
+    if (word.section != mount && !word.section.starts_with(mount + ".")) continue;
+    below.push_back(word);
+    below.back().section.erase(0, std::min(word.section.size(), mount.size() + 1));
+  }
+  return below;
+}
+
+/// Puts what the launch's recipes say in front of what it says itself, which stands over them.
+void read_recipes(FlagLaunch& launch, ScriptFolder& folder, FlagReading& result) {
+  std::vector<NamedRecipe> absent;
+  for (const NamedRecipe& recipe : launch.recipes) {
+    const std::optional<std::string> content = folder.read(recipe.path);
+    if (!content) {
+      absent.push_back(recipe);
+      continue;
+    }
+    const std::string file = result.others.back().path;
+    std::vector<FlagWord> words = read_yaml_words(*content, file, result.others, result.notes,
+                                                  words_below(recipe.mount, launch.words));
+    if (!has_degrees(words)) continue;
+    for (FlagWord& word : words) {
+      if (!recipe.mount.empty())
+        word.section = recipe.mount + (word.section.empty() ? "" : "." + word.section);
+    }
+    std::erase_if(words, [&](const FlagWord& word) {
+      return std::ranges::any_of(launch.words, [&](const FlagWord& own) {
+        return own.name == word.name && own.section == word.section;
+      });
+    });
+    launch.words.insert(launch.words.begin(), words.begin(), words.end());
+  }
+  launch.recipes = absent;
+}
+
 FlagReading read_shell(std::string_view content, const std::string& file,
                        const ScriptVariables& variables) {
   FlagReading result;
@@ -431,6 +533,8 @@ FlagReading read_shell(std::string_view content, const std::string& file,
   settings.environment = {"NPROC_PER_NODE", "NNODES"};
   const shell::Reading reading = shell::read_script(content, file, settings);
   LaunchReader launches(reading);
+  for (const auto& [name, text] : reading.documents)
+    result.documents[reading.shown(shell::Text(name, {}))] = reading.shown(text);
   for (const shell::Invocation& invocation : with_their_flags(reading, result.notes)) {
     FlagLaunch launch = launches.launch(invocation);
     for (const auto& [name, flag] : {std::pair{"nodes", "nnodes"}, std::pair{"ntasks", "ranks"},
@@ -444,13 +548,13 @@ FlagReading read_shell(std::string_view content, const std::string& file,
                            .place = reading.source_place(found->second.place()),
                            .section = "scheduler"});
     }
+    read_configurations(launch, folder, result);
+    read_recipes(launch, folder, result);
     result.launches.push_back(std::move(launch));
   }
   result.launches.push_back(launches.variables());
   result.notes.insert(result.notes.end(), reading.notes.begin(), reading.notes.end());
   result.assumed_unset.assign(reading.assumed_unset.begin(), reading.assumed_unset.end());
-  for (const auto& [name, text] : reading.documents)
-    result.documents[reading.shown(shell::Text(name, {}))] = reading.shown(text);
   result.variables.assign(reading.used.begin(), reading.used.end());
   return result;
 }
@@ -483,7 +587,8 @@ FlagReading read_flags(std::string_view content, const std::string& file,
                        const ScriptVariables& variables) {
   FlagReading result;
   const bool is_dump = has_arguments_dump(content) && !is_script_by_name(content, file);
-  const bool is_json = trim(content.substr(0, 4096)).starts_with('{');
+  // GPT-NeoX writes its YAML as JSON, with comments.
+  const bool is_json = !is_yaml_by_name(file) && trim(content.substr(0, 4096)).starts_with('{');
   if (!is_dump && !is_json && !looks_like_yaml(content, file))
     return read_shell(content, file, variables);
   if (!variables.empty()) {
@@ -500,7 +605,7 @@ FlagReading read_flags(std::string_view content, const std::string& file,
     read_members(Json::parse(std::string(content), file), "", launch.words);
   } else {
     result.kind = FlagReading::Kind::yaml;
-    launch.words = read_yaml_words(content, file);
+    launch.words = read_yaml_words(content, file, result.others, result.notes);
   }
   result.launches.push_back(std::move(launch));
   return result;

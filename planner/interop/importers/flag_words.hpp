@@ -36,6 +36,14 @@ struct FlagWord {
   bool is_null = false;  ///< null in YAML, JSON or an override: it is said that there is none
 };
 
+/// A file of settings that a launch begins with: `--config FILE`, or `training=gpt3/40b` beside
+/// `training.model.fp8=true`.
+struct NamedRecipe {
+  ReadText said;
+  std::string path;   ///< where it may be
+  std::string mount;  ///< the section that it fills
+};
+
 /// One start of a program, with its flags.
 struct FlagLaunch {
   std::string program;  ///< "pretrain_gpt.py", "megatron sft"; empty: not said
@@ -43,6 +51,7 @@ struct FlagLaunch {
   std::map<std::string, FlagWord> environment;  ///< NPROC_PER_NODE and NNODES, where they are set
   /// Words that are not known, where flags might be: without names.
   std::vector<FlagWord> open;
+  std::vector<NamedRecipe> recipes;  ///< that are not beside the script
   SourcePlace place;
   bool starts = true;  ///< false: all flags in a script's variables, which starts nothing
 };
@@ -66,11 +75,11 @@ bool has_arguments_dump(std::string_view content);
 std::vector<FlagWord> read_arguments_dump(std::string_view content, const std::string& file);
 
 /// All launches of a script; of other kinds of files, the one. A log's if it has a dump of
-/// arguments; else JSON if it starts with a brace, YAML if it has a line `NAME: …` before any word
-/// that starts with two hyphens stands alone and is no script by its first line or its name, else a
-/// shell script, read as shell/reader.hpp says. JSON and YAML may put the flags into members of
-/// their own. Throws Error (input) for what is no JSON, YAML or shell, (usage) for variables that
-/// a file without any is given.
+/// arguments; else YAML by its name, JSON if it starts with a brace, YAML if it has a line
+/// `NAME: …` before any word that starts with two hyphens stands alone and is no script by its
+/// first line or its name, else a shell script, read as shell/reader.hpp says. JSON and YAML may
+/// put the flags into members of their own. Throws Error (input) for what is no JSON, YAML or
+/// shell, (usage) for variables that a file without any is given.
 FlagReading read_flags(std::string_view content, const std::string& file,
                        const ScriptVariables& variables);
 

@@ -37,6 +37,8 @@ class LaunchParser {
     parsed_.place = launch.place;
     parsed_.program = launch.program;
     parsed_.starts = launch.starts;
+    parsed_.has_roles = std::ranges::any_of(
+        launch.words, [](const FlagWord& word) { return word.section.starts_with("actor_train"); });
   }
 
   ParsedLaunch parse() {
@@ -47,6 +49,7 @@ class LaunchParser {
       if (word.section != "launcher" && word.section != "scheduler") take(word);
     }
     for (const FlagWord& word : from_.open) take_open(word);
+    for (const NamedRecipe& recipe : from_.recipes) note_absent(recipe);
     ranks_.settle(parsed_);
     settle_switches(parsed_);
     settle_sequence(parsed_);
@@ -60,6 +63,13 @@ class LaunchParser {
   std::string text_of(const FlagWord& word) const { return text_of_flag(word, reading_.kind); }
   void understood(const FlagWord& word) { note_understood(word, reading_.kind, parsed_); }
 
+  void note_absent(const NamedRecipe& recipe) {
+    const auto& [text, place] = recipe.said;
+    parsed_.launch.notes.push_back(concat(place.file, ":", place.line, ": ", text,
+                                          " names a recipe that is not beside the script; what "
+                                          "only that sets is not in the plan"));
+  }
+
   /// That there is none says something of a switch, and nothing of the rest.
   void take_null(const FlagWord& word) {
     const bool is_granularity =
@@ -68,7 +78,7 @@ class LaunchParser {
   }
 
   void take(const FlagWord& original) {
-    if (original.is_null) return take_null(original);
+    if (original.is_null || original.value == "[]") return take_null(original);
     ++parsed_.flags;
     const FlagWord word = in_megatron(original, parsed_.dialect);
     if (original.name == "ds-sequence-parallel-size") parsed_.has_ulysses = true;
@@ -89,11 +99,18 @@ class LaunchParser {
       ++parsed_.plan_flags;
       return ranks_.take(word, reading_.kind, parsed_);
     }
-    const bool is_off = word.value == "false" || word.value == "False";
+    // Python takes 1 and 0 for on and off.
+    const bool is_member = kind == MegatronFlagKind::on_or_off &&
+                           (reading_.kind != FlagReading::Kind::shell || !word.section.empty());
+    const bool is_off =
+        word.value == "false" || word.value == "False" || (is_member && word.value == "0");
     if (is_off) parsed_.said.insert(word.name);
     if (is_plan_flag) {
       ++parsed_.plan_flags;
-      return is_off ? understood(original) : take_plan_flag(original, word, kind);
+      if (is_off) return understood(original);
+      FlagWord taken = word;
+      if (is_member && word.value == "1") taken.value.reset();
+      return take_plan_flag(original, taken, kind);
     }
     if (kind == MegatronFlagKind::refused && !is_off && word.missing.empty()) {
       ++parsed_.plan_flags;
@@ -124,6 +141,7 @@ class LaunchParser {
       return understood(original);
     }
     take_megatron_flag(flag, flags());
+    if (flag.name == "recompute-activations") parsed_.recomputes_attention = true;
     parsed_.launch.understood.push_back(
         {text_of(is_switch && !flag.value ? flag : original), word.place});
   }
@@ -153,12 +171,31 @@ class LaunchParser {
     }
   }
 
+  /// Of recipes of programs that do more than train, what is about the training step.
+  bool is_of_training(const std::string& section) const {
+    const auto has = [&](const char* part) { return section.find(part) != std::string::npos; };
+    switch (parsed_.dialect) {
+      case Dialect::verl: return has("actor_rollout_ref.actor");
+      case Dialect::nemo_rl: return section == "policy" || has("megatron_cfg");
+      case Dialect::primus: return has(".overrides");
+      case Dialect::mcore_adapter:
+        return has("actor_train.strategy_args") || has("actor_train.training_args") ||
+               (section.empty() && !parsed_.has_roles);
+      // Of several kinds of adapters, one is chosen.
+      case Dialect::nemo: return !has("model.peft.");
+      case Dialect::megatron:
+      case Dialect::swift:
+      case Dialect::slime:
+      case Dialect::neox: return true;
+    }
+    return true;
+  }
+
   FlagKind kind_of(const FlagWord& word, bool is_off) const {
     const FlagKind kind = kind_of_flag(word.name);
     const bool is_beside = is_section_without_bearing(word.section) ||
                            word.section.starts_with("trainer") || is_other_model(word.section) ||
-                           (parsed_.dialect == Dialect::verl &&
-                            word.section.find("actor_rollout_ref.actor") == std::string::npos);
+                           !is_of_training(word.section);
     if (kind == FlagKind::unknown && is_beside) return FlagKind::no_bearing;
     if (kind == FlagKind::not_modelled && (is_off || is_other_model(word.section)))
       return FlagKind::no_bearing;

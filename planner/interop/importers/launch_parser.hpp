@@ -14,7 +14,7 @@
 namespace stagecraft {
 
 /// Programs made of Megatron-LM have flags, sections and defaults of their own.
-enum class Dialect { megatron, nemo, swift, slime, verl };
+enum class Dialect { megatron, nemo, nemo_rl, swift, slime, verl, neox, primus, mcore_adapter };
 
 /// What was found in one launch.
 struct ParsedLaunch {
@@ -27,11 +27,21 @@ struct ParsedLaunch {
   std::optional<int> tasks_per_node, gpus_per_node;
   std::set<std::string> other_models;
   std::optional<std::int64_t> encoder_sequence, decoder_sequence;
+  std::optional<std::int64_t> prompt_tokens, answer_tokens;
+  bool generates_apart = false;  ///< on ranks of its own, so many:
+  std::optional<std::int64_t> generation_nodes, generation_devices;
+  bool has_roles = false;                 ///< ROLL's: models that train, generate, judge
+  std::string framework;                  ///< that Primus starts
+  std::optional<bool> recomputes;         ///< the switch over granularity and method
+  bool recomputes_attention = false;      ///< whatever granularity is said beside it
+  std::optional<FlagWord> other_trainer;  ///< what says that Megatron-LM does not train
   std::optional<FlagWord> zero_stage;
   bool deepspeed = false;
   bool has_ulysses = false;         ///< DeepSpeed's peers along the sequence
   bool recomputes_nothing = false;  ///< the granularity is null
   bool fp8_is_off = false;
+  bool fp8_part_is_off = false;  ///< NeMo RL's fp8_cfg has a switch of its own
+  bool fp16_is_bf16 = false;     ///< GPT-NeoX's 16 bits are of this kind
   int plan_flags = 0;
   int flags = 0;
   SourcePlace place;

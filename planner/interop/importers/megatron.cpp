@@ -53,7 +53,9 @@ int ranks_in(const MegatronFlags& flags, const Cluster& cluster) {
 
 std::optional<OptimizerKind> optimizer_of(const MegatronFlags& flags) {
   if (flags.optimizer.empty()) return {};
-  if (flags.optimizer == "adam") return OptimizerKind::adamw;
+  // Intel's Megatron-DeepSpeed names the kernel, too.
+  if (flags.optimizer == "adam" || flags.optimizer == "adamw" || flags.optimizer == "fusedadamw")
+    return OptimizerKind::adamw;
   if (flags.optimizer == "sgd") return OptimizerKind::sgd;
   fail("--optimizer ", flags.optimizer, ": plans have adam and sgd");
 }

@@ -63,7 +63,9 @@ struct KnownFlag {
 constexpr std::array known_flags{
     KnownFlag{"num-layers", [](Flags& f, const Word& w) { f.layers = count_of(w); }},
     KnownFlag{"mtp-num-layers",
-              [](Flags& f, const Word& w) { f.prediction_modules = count_of(w); }},
+              [](Flags& f, const Word& w) {
+                f.prediction_modules = static_cast<int>(number_of(w, 0));
+              }},
     KnownFlag{"pipeline-model-parallel-size",
               [](Flags& f, const Word& w) { f.pipeline = count_of(w); }},
     KnownFlag{"pipe-parallel-size", [](Flags& f, const Word& w) { f.pipeline = count_of(w); }},
@@ -279,6 +281,13 @@ constexpr std::array known_flags{
               [](Flags& f, const Word& w) {
                 require_switch(w);
                 if (f.schedule.empty()) f.schedule = "zb-1p";
+              },
+              true},
+    // Megatron-DeepSpeed's.
+    KnownFlag{"enable-zbh1-pipeline",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.schedule = "zb-h1";
               },
               true},
     KnownFlag{"zero-bubble-max-pending-backward",

@@ -110,11 +110,11 @@ struct MegatronLaunch {
 };
 
 /// The one launch of the file, in the words of Megatron-LM's releases, zero-bubble, NeMo,
-/// Megatron-Bridge, ms-swift, slime or verl; what these set by themselves is said in a note. Throws
-/// Error (input) with the place of a value that cannot be understood (a word for a number), of a
-/// flag whose kind of parallelism plans do not have, of variables without value that the plan needs
-/// (all of them), of several different launches, and of a file of which half is not known; (usage)
-/// for variables that the script does not have.
+/// Megatron-Bridge, ms-swift, slime, verl, and others of enum Dialect; what these set by themselves
+/// is said in a note. Throws Error (input) with the place of a value that cannot be understood (a
+/// word for a number), of a flag whose kind of parallelism plans do not have, of variables without
+/// value that the plan needs (all of them), of several different launches, and of a file of which
+/// half is not known; (usage) for variables that the script does not have.
 MegatronLaunch read_megatron_launch(std::string_view content, const std::string& file,
                                     const ScriptVariables& variables);
 

@@ -185,6 +185,18 @@ void note_other_program(ParsedLaunch& parsed) {
   }
 }
 
+/// Where all flags may be in a file that is not there.
+void require_recipes(const FlagReading& reading) {
+  for (const FlagLaunch& launch : reading.launches) {
+    if (launch.recipes.empty()) continue;
+    const auto& [text, place] = launch.recipes.front().said;
+    throw Error(ErrorKind::input,
+                concat("the script starts with ", text, ", which is not beside it, and says no ",
+                       "flags of Megatron-LM itself"),
+                place, {"put the file where the script looks for it, or import it by itself"});
+  }
+}
+
 void require_used(const FlagReading& reading, const std::string& file,
                   const ScriptVariables& variables) {
   for (const auto& [name, value] : variables) {
@@ -203,6 +215,7 @@ MegatronLaunch read_megatron_launch(std::string_view content, const std::string&
   require_used(reading, file, variables);
   std::vector<ParsedLaunch> launches = training_launches(reading);
   if (launches.empty()) {
+    require_recipes(reading);
     fail(
         "expected Megatron-LM's flags, such as --num-layers 32 --pipeline-model-parallel-size 4; "
         "found none");

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <optional>
+#include <set>
 
+#include "profiles/json.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -16,12 +19,25 @@ namespace {
 constexpr int most_nodes = 50'000;
 constexpr int deepest_yaml = 60;
 
+/// A recipe, or one that it begins with; what it says stands below `mount`.
+struct YamlFile {
+  YAML::Node root;
+  std::string file;
+  std::string mount;
+};
+
+/// Reads one of several files that together are a recipe; later ones stand over earlier ones, in
+/// which they look up what they refer to, too.
 class YamlReader {
  public:
-  YamlReader(const YAML::Node& root, const std::string& file) : root_(root), file_(file) {}
+  YamlReader(const std::vector<YamlFile>& files, std::size_t which)
+      : files_(files),
+        root_(files[which].root),
+        file_(files[which].file),
+        mount_(files[which].mount) {}
 
   std::vector<FlagWord> read() {
-    members(root_, "", 0);
+    members(root_, mount_, 0);
     return std::move(words_);
   }
 
@@ -78,6 +94,7 @@ class YamlReader {
 
   void value(const std::string& key, const YAML::Node& name, const YAML::Node& node,
              const std::string& section, int depth) {
+    if (key == "defaults" && section == mount_ && !node.IsMap()) return;  // read by then
     if (node.IsMap() || is_list_of_maps(node)) {
       members(node, section.empty() ? key : section + "." + key, depth + 1);
       return;
@@ -169,9 +186,20 @@ class YamlReader {
   }
 
   std::optional<std::string> scalar_at(const std::vector<std::string>& names) const {
+    for (auto file = files_.rbegin(); file != files_.rend(); ++file) {
+      const bool is_below = !file->mount.empty();
+      if (is_below && (names.empty() || names.front() != file->mount)) continue;
+      if (auto found = scalar_in(file->root, {names.begin() + (is_below ? 1 : 0), names.end()}))
+        return found;
+    }
+    return {};
+  }
+
+  static std::optional<std::string> scalar_in(const YAML::Node& root,
+                                              const std::vector<std::string>& names) {
     // Not by assignment, which would change what a node stands for; nor by a lookup that adds a
     // key.
-    std::vector<YAML::Node> seen{root_};
+    std::vector<YAML::Node> seen{root};
     for (const std::string& name : names) {
       const YAML::Node& last = seen.back();
       if (name.empty() || !last.IsMap()) return {};
@@ -227,21 +255,161 @@ class YamlReader {
     return std::to_string(result);
   }
 
+  const std::vector<YamlFile>& files_;
   const YAML::Node root_;
   const std::string& file_;
+  const std::string& mount_;
   std::vector<FlagWord> words_;
   int nodes_ = 0;
 };
 
-}  // namespace
-
-std::vector<FlagWord> read_yaml_words(std::string_view content, const std::string& file) {
+/// The result of `read`, whose faults are of this file.
+auto of_yaml(const std::string& file, const auto& read) {
   try {
-    return YamlReader(YAML::Load(std::string(content)), file).read();
+    return read();
   } catch (const YAML::Exception& error) {
     throw Error(ErrorKind::input, concat("no YAML: ", error.msg),
                 SourcePlace{file, error.mark.line + 1, error.mark.column + 1});
   }
+}
+
+/// Of a list of defaults: the file, without its ending, and below which key it stands.
+struct RecipeDefault {
+  std::string path;
+  std::string mount;
+  int line = 0;
+  bool is_self = false;
+};
+
+/// `defaults: base.yaml`, as NeMo RL has it; `- folder/base@_here_` and `- group: choice`, as Hydra
+/// has them.
+std::vector<RecipeDefault> defaults_of(const YAML::Node& root) {
+  if (!root.IsMap()) return {};
+  const YAML::Node said = root["defaults"];
+  if (!said.IsDefined()) return {};
+  std::vector<RecipeDefault> defaults;
+  const auto add = [&](const YAML::Node& node, std::string path, std::string mount) {
+    const std::size_t at = path.find('@');
+    if (at != std::string::npos) {
+      const std::string where = path.substr(at + 1);
+      mount = where == "_here_" || where == "_global_" ? "" : where;
+      path.resize(at);
+    }
+    defaults.push_back({path, mount, node.Mark().line + 1, path == "_self_"});
+  };
+  const auto add_one = [&](const YAML::Node& node) {
+    if (node.IsScalar()) return add(node, node.Scalar(), "");
+    if (!node.IsMap()) return;
+    for (const auto& member : node) {
+      const std::string group = member.first.IsScalar() ? member.first.Scalar() : "";
+      const bool is_choice = member.second.IsScalar() && !group.starts_with("override ");
+      if (is_choice && member.second.Scalar() != "null" && !group.starts_with("hydra"))
+        add(node, group + "/" + member.second.Scalar(), group);
+    }
+  };
+  if (said.IsSequence()) {
+    for (const YAML::Node& one : said) add_one(one);
+  } else {
+    add_one(said);
+  }
+  return defaults;
+}
+
+/// A recipe with all that it begins with, in ascending order of what stands over what.
+class RecipeFiles {
+ public:
+  RecipeFiles(std::vector<OtherFile>& others, std::vector<std::string>& notes)
+      : others_(others), notes_(notes) {}
+
+  void add(std::string_view content, const std::string& file, const std::string& mount, int depth) {
+    constexpr int deepest = 10;
+    constexpr std::size_t most = 50;
+    if (depth > deepest || files_.size() >= most) {
+      throw Error(ErrorKind::input,
+                  concat("more than ", depth > deepest ? deepest : static_cast<int>(most),
+                         " recipes begin with each other; does one begin with itself?"),
+                  SourcePlace{file, 1, 1});
+    }
+    const YAML::Node root = of_yaml(file, [&] { return YAML::Load(std::string(content)); });
+    bool has_self = false;
+    for (const RecipeDefault& one : defaults_of(root)) {
+      if (one.is_self) {
+        has_self = true;
+        files_.push_back({root, file, mount});
+      } else {
+        add_default(one, file, mount, depth);
+      }
+    }
+    if (!has_self) files_.push_back({root, file, mount});
+  }
+
+  const std::vector<YamlFile>& files() const { return files_; }
+
+ private:
+  void add_default(const RecipeDefault& one, const std::string& file, const std::string& mount,
+                   int depth) {
+    namespace fs = std::filesystem;
+    const std::string below =
+        mount.empty() || one.mount.empty() ? mount + one.mount : mount + "." + one.mount;
+    for (const char* ending : {"", ".yaml", ".yml"}) {
+      const fs::path path = fs::path(file).parent_path() / (one.path + ending);
+      std::error_code ignored;
+      if (!fs::is_regular_file(path, ignored)) continue;
+      const std::string name = path.lexically_normal().string();
+      others_.push_back({name, read_file(path)});
+      const std::string content = others_.back().content;
+      return add(content, name, below, depth + 1);
+    }
+    notes_.push_back(concat(file, ":", one.line, ": the recipe begins with ", one.path,
+                            ", which is not beside it; what that sets is not in the plan"));
+  }
+
+  std::vector<YamlFile> files_;
+  std::vector<OtherFile>& others_;
+  std::vector<std::string>& notes_;
+};
+
+/// The words' values, each below the keys of its section.
+YAML::Node tree_of(const std::vector<FlagWord>& words) {
+  YAML::Node root(YAML::NodeType::Map);
+  for (const FlagWord& word : words) {
+    if (!word.missing.empty()) continue;
+    std::string name = word.name;
+    std::replace(name.begin(), name.end(), '-', '_');
+    YAML::Node node = root;
+    for (const std::string& part : split(word.section, '.')) {
+      if (part.empty()) continue;
+      if (node[part].IsDefined() && !node[part].IsMap()) node[part] = YAML::Node();
+      const YAML::Node below = node[part];
+      node.reset(below);
+    }
+    if (!node[name].IsMap()) node[name] = word.value.value_or("true");
+  }
+  return root;
+}
+
+}  // namespace
+
+std::vector<FlagWord> read_yaml_words(std::string_view content, const std::string& file,
+                                      std::vector<OtherFile>& others,
+                                      std::vector<std::string>& notes,
+                                      const std::vector<FlagWord>& over) {
+  RecipeFiles recipe(others, notes);
+  recipe.add(content, file, "", 0);
+  std::vector<YamlFile> files = recipe.files();
+  files.push_back({tree_of(over), "", ""});
+  std::vector<FlagWord> words;
+  for (std::size_t which = 0; which + 1 < files.size(); ++which) {
+    const std::vector<FlagWord> own =
+        of_yaml(files[which].file, [&] { return YamlReader(files, which).read(); });
+    std::set<std::pair<std::string, std::string>> said;
+    for (const FlagWord& word : own) said.insert({word.section, word.name});
+    std::erase_if(words, [&](const FlagWord& word) {
+      return said.contains({word.section, word.name});
+    });
+    words.insert(words.end(), own.begin(), own.end());
+  }
+  return words;
 }
 
 }  // namespace stagecraft

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "planner/interop/importers/launch/dialects.hpp"
 #include "profiles/json.hpp"
+#include "profiles/text.hpp"
 
 namespace stagecraft {
 
@@ -16,6 +18,7 @@ bool take_precision(const FlagWord& word, ParsedLaunch& parsed) {
                              "amp-dtype", "params-dtype", "autocast-dtype"};
   const bool is_own = parsed.dialect != Dialect::megatron && parsed.dialect != Dialect::slime;
   if (!is_own || std::ranges::count(names, word.name) == 0 || !word.value) return false;
+  if (is_other_model(word.section)) return false;
   MegatronFlags& flags = parsed.launch.flags;
   const std::string& value = *word.value;
   const auto has = [&](std::string_view part) { return value.find(part) != std::string::npos; };
@@ -43,7 +46,7 @@ bool take_precision(const FlagWord& word, ParsedLaunch& parsed) {
 
 /// A number that the plan's batch follows from.
 std::optional<std::int64_t> number_in(const FlagWord& word) {
-  if (!word.value || !word.missing.empty()) return {};
+  if (!word.value || word.is_null || !word.missing.empty()) return {};
   FlagWord flag = word;
   flag.name = "micro-batch-size";
   MegatronFlags number;
@@ -104,6 +107,104 @@ bool take_nemo_flag(const FlagWord& word, ParsedLaunch& parsed) {
   return true;
 }
 
+/// "Adam" is `adam` among Megatron-LM's words.
+std::string in_small_letters(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+/// A pipeline of 0 ranks is none; what is trained in 16 bits has its kind beside the switch.
+bool take_neox_flag(const FlagWord& word, ParsedLaunch& parsed) {
+  MegatronFlags& flags = parsed.launch.flags;
+  if (word.name == "pipe-parallel-size") {
+    parsed.said.insert(word.name);
+    flags.no_pipeline = word.value == "0";
+    return flags.no_pipeline;
+  }
+  if (word.section == "fp16" && word.name == "type") {
+    parsed.fp16_is_bf16 = word.value == "bfloat16";
+    return true;
+  }
+  if (word.section == "optimizer" && word.name == "type" && word.value) {
+    flags.optimizer = in_small_letters(*word.value);
+    return true;
+  }
+  return false;
+}
+
+/// Whether Megatron-LM trains, whether what it says of recomputation counts, and which of the ranks
+/// generate.
+bool take_nemo_rl_flag(const FlagWord& word, ParsedLaunch& parsed) {
+  const bool is_off = word.value == "false" || word.value == "False";
+  // The other trainer's.
+  if (word.section.find("dtensor_cfg") != std::string::npos) return true;
+  if (word.section.starts_with("policy.generation.colocated")) {
+    if (word.name == "enabled") parsed.generates_apart = is_off;
+    if (word.name == "num-nodes") parsed.generation_nodes = number_in(word);
+    if (word.name == "gpus-per-node") parsed.generation_devices = number_in(word);
+    return true;
+  }
+  if (word.section.ends_with("megatron_cfg.fp8_cfg") && word.name == "enabled") {
+    parsed.fp8_part_is_off = is_off;
+    return true;
+  }
+  if (word.section.ends_with("megatron_cfg.peft")) return word.name != "peft";
+  if (word.section != "policy.megatron_cfg") return false;
+  if (word.name == "enabled") {
+    parsed.other_trainer.reset();
+    if (is_off) parsed.other_trainer = word;
+    return true;
+  }
+  if (word.name != "activation-checkpointing") return false;
+  parsed.recomputes = !is_off;
+  return true;
+}
+
+/// `list(range(0, 32))`: 32 ranks; `[4, 5]`: two.
+bool take_devices(const std::string& value, MegatronFlags& flags) {
+  constexpr std::string_view begins = "list(range(";
+  if (value.size() > 2 && value.front() == '[' && value.back() == ']') {
+    flags.world = static_cast<int>(std::ranges::count(value, ',')) + 1;
+    return true;
+  }
+  if (!value.starts_with(begins) || !value.ends_with("))")) return false;
+  std::vector<int> ends;
+  for (const std::string& text :
+       split(value.substr(begins.size(), value.size() - begins.size() - 2), ',')) {
+    const std::string digits = trim(text);
+    int number = 0;
+    const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (fault != std::errc{} || end != digits.data() + digits.size() || number < 0) return false;
+    ends.push_back(number);
+  }
+  if (ends.size() != 2 || ends[1] <= ends[0]) return false;
+  flags.world = ends[1] - ends[0];
+  return true;
+}
+
+/// Devices of what is trained, lengths of prompts and answers, and who trains.
+bool take_adapter_flag(const FlagWord& word, ParsedLaunch& parsed) {
+  const std::string value = word.value.value_or("");
+  if (word.name == "finetuning-type") return value == "full";
+  if (word.name == "stage" && word.section.empty()) return value == "sft" || value == "pt";
+  if (word.name == "strategy-name" && word.section == "actor_train.strategy_args") {
+    parsed.other_trainer.reset();
+    if (value.find("megatron") == std::string::npos) parsed.other_trainer = word;
+    return true;
+  }
+  if (word.name == "device-mapping" && word.section == "actor_train") {
+    return take_devices(value, parsed.launch.flags);
+  }
+  auto* const place = word.name == "prompt-length"     ? &parsed.prompt_tokens
+                      : word.name == "response-length" ? &parsed.answer_tokens
+                                                       : nullptr;
+  if (place == nullptr || !word.section.empty()) return false;
+  *place = number_in(word);
+  return place->has_value();
+}
+
 /// A ds_config that the script itself writes.
 bool take_deepspeed_config(const FlagWord& word, const FlagReading& reading, ParsedLaunch& parsed) {
   const auto found = reading.documents.find(word.value.value_or(""));
@@ -129,6 +230,13 @@ bool take_partition_method(const FlagWord& word, ParsedLaunch& parsed) {
   return true;
 }
 
+/// What starts a recipe of another framework within Primus.
+bool take_primus_flag(const FlagWord& word, ParsedLaunch& parsed) {
+  if (word.name != "framework" || !word.value) return false;
+  parsed.framework = *word.value;
+  return true;
+}
+
 }  // namespace
 
 bool take_own_flag(const FlagWord& word, const FlagReading& reading, ParsedLaunch& parsed) {
@@ -139,6 +247,10 @@ bool take_own_flag(const FlagWord& word, const FlagReading& reading, ParsedLaunc
   if (parsed.dialect == Dialect::slime) return take_slime_flag(word, parsed);
   if (parsed.dialect == Dialect::verl && take_verl_flag(word, parsed)) return true;
   if (parsed.dialect == Dialect::nemo && take_nemo_flag(word, parsed)) return true;
+  if (parsed.dialect == Dialect::primus && take_primus_flag(word, parsed)) return true;
+  if (parsed.dialect == Dialect::neox && take_neox_flag(word, parsed)) return true;
+  if (parsed.dialect == Dialect::nemo_rl && take_nemo_rl_flag(word, parsed)) return true;
+  if (parsed.dialect == Dialect::mcore_adapter && take_adapter_flag(word, parsed)) return true;
   if (word.name == "deepspeed-config") return take_deepspeed_config(word, reading, parsed);
   if (word.name == "pp-partition-method") return take_partition_method(word, parsed);
   return false;

@@ -1,5 +1,5 @@
-// Flags that Megatron-LM does not have, or has in other words: of NeMo, slime, verl and DeepSpeed.
-// For the importer of launches.
+// Flags that Megatron-LM does not have, or has in other words: of NeMo and NeMo RL, slime, verl,
+// Primus, mcore_adapter, GPT-NeoX and DeepSpeed. For the importer of launches.
 
 #pragma once
 

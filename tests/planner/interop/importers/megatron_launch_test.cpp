@@ -218,6 +218,19 @@ TEST_CASE("flags of all releases of Megatron-LM mean what they meant") {
              ContainsSubstring("1F1B folded into a V"));
 }
 
+TEST_CASE("--recompute-activations stands over a granularity, wherever it is") {
+  const std::string start = "p.py --micro-batch-size 1 ";
+  CHECK(launch(start + "--recompute-activations --recompute-granularity full").flags.recompute ==
+        "selective");
+  CHECK(launch(start + "--recompute-granularity full --recompute-activations").flags.recompute ==
+        "selective");
+  for (const std::string name : {"adam", "adamw", "fusedadamw"}) {
+    CHECK(
+        imported("megatron", start + "--num-layers 8 --optimizer " + name, question_of(8, "1xh100"))
+            .optimizer.kind == OptimizerKind::adamw);
+  }
+}
+
 TEST_CASE("zero-bubble's flags choose its schedules") {
   const auto plan = [](const std::string& flags) {
     return imported("megatron",
@@ -476,4 +489,213 @@ TEST_CASE("a log may have both the layout and the virtual stages that follow fro
   };
   CHECK(sizes("2") == std::vector{3, 2, 2, 3});
   CHECK_THAT(message_of([&] { sizes("4"); }), ContainsSubstring("but the layout has 2 stages for"));
+}
+
+TEST_CASE("GPT-NeoX: its YAML is JSON with comments, its words and switches are DeepSpeed's") {
+  const auto neox = [](const std::string& members, const std::string& file = "7B.yml") {
+    return launch("# a run\n{\n  \"model_parallel_size\": 2,  # of 8\n" + members +
+                      "  \"train_micro_batch_size_per_gpu\": 4,\n"
+                      "  \"gradient_accumulation_steps\": 8, \"num_layers\": 8,\n}\n",
+                  {}, file);
+  };
+  const MegatronLaunch fp16 = neox(
+      "  \"pipe_parallel_size\": 2, \"zero_optimization\": {\"stage\": 1},\n"
+      "  \"fp16\": {\"enabled\": true, \"loss_scale\": 0},\n"
+      "  \"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 1e-4}},\n");
+  CHECK(fp16.flags == MegatronFlags{.layers = 8,
+                                    .pipeline = 2,
+                                    .tensor = 2,
+                                    .microbatch = 4,
+                                    .accumulation = 8,
+                                    .shards_optimizer = true,
+                                    .zero_stage = 1,
+                                    .optimizer = "adam",
+                                    .fp16 = true});
+  CHECK(fp16.unknown.empty());
+  // No pipeline, or one of 0 ranks, takes ZeRO-2; one of a rank does not.
+  const std::string zero2 =
+      "  \"zero_optimization\": {\"stage\": 2}, \"precision\": \"bfloat16\",\n";
+  CHECK(neox("  \"pipe_parallel_size\": 0,\n" + zero2).flags.zero_stage == 2);
+  CHECK(neox("  \"pipe_parallel_size\": 0,\n" + zero2).flags.bf16);
+  CHECK_THAT(message_of([&] { neox("  \"pipe_parallel_size\": 1,\n" + zero2); }),
+             ContainsSubstring("zero_optimization.stage: DeepSpeed refuses ZeRO-2 with pipelines"));
+  const MegatronLaunch bf16 =
+      neox("  \"pipe_parallel_size\": 1, \"fp16\": {\"type\": \"bfloat16\", \"enabled\": True},\n");
+  CHECK(bf16.flags.bf16);
+  CHECK_FALSE(bf16.flags.fp16);
+  CHECK(bf16.flags.shards_optimizer);
+  CHECK(notes_mention(neox("  \"pipe_parallel_size\": 1,\n"), "GPT-NeoX sets by itself: fp32"));
+}
+
+TEST_CASE("Primus: what a recipe leaves open is in its modules' own YAML") {
+  const std::string recipe =
+      "exp_name: mine\nmodules:\n  pre_trainer:\n    framework: megatron\n    overrides:\n"
+      "      tensor_model_parallel_size: 2\n      global_batch_size: 64\n      fp8: hybrid\n";
+  const MegatronLaunch read = launch(recipe + "      sequence_parallel: 1\n", {}, "run.yaml");
+  CHECK(read.flags == MegatronFlags{.tensor = 2,
+                                    .sequence_parallel = true,
+                                    .microbatch = 2,
+                                    .global_batch = 64,
+                                    .shards_optimizer = true,
+                                    .bf16 = true,
+                                    .fp8 = "hybrid"});
+  CHECK(notes_mention(read, "Primus sets by itself: bf16, the distributed optimizer"));
+  CHECK(read.unknown.empty());
+  CHECK(launch(recipe, {}, "run.yaml").flags.sequence_parallel);
+  CHECK_FALSE(
+      launch(recipe + "      sequence_parallel: 0\n", {}, "run.yaml").flags.sequence_parallel);
+  CHECK_FALSE(launch(recipe + "      use_distributed_optimizer: false\n", {}, "run.yaml")
+                  .flags.shards_optimizer);
+}
+
+TEST_CASE("a recipe stands over those that it begins with, which are read beside it") {
+  const TemporaryFolder folder;
+  folder.file("base.yaml",
+              "policy:\n  precision: bfloat16\n  train_micro_batch_size: 1\n"
+              "  train_global_batch_size: 32\n  dtensor_cfg:\n    enabled: true\n"
+              "    sequence_parallel: true\n"
+              "  megatron_cfg:\n    enabled: false\n    recompute_granularity: full\n"
+              "    fp8_cfg:\n      enabled: false\n      fp8: e4m3\n    cuda_graph_modules: []\n"
+              "    optimizer:\n      use_distributed_optimizer: true\n"
+              "    tensor_model_parallel_size: ${policy.degree}\n"
+              "cluster:\n  gpus_per_node: 8\n  num_nodes: 1\n");
+  const auto recipe = [&](const std::string& members) {
+    return launch("defaults: base.yaml\npolicy:\n  degree: 4\n  megatron_cfg:\n" + members, {},
+                  (folder.path() / "recipe.yaml").string());
+  };
+  const MegatronLaunch read = recipe("    enabled: true\n    pipeline_model_parallel_size: 2\n");
+  const MegatronFlags flags{.pipeline = 2,
+                            .tensor = 4,
+                            .microbatch = 1,
+                            .global_batch = 32,
+                            .nodes = 1,
+                            .processes = 8,
+                            .shards_optimizer = true,
+                            .bf16 = true};
+  CHECK(read.flags == flags);
+  CHECK(read.others.size() == 1);
+  CHECK(read.not_modelled.empty());
+  CHECK(recipe("    enabled: true\n    activation_checkpointing: true\n").flags.recompute ==
+        "full");
+  CHECK_THAT(message_of([&] { recipe("    pipeline_model_parallel_size: 2\n"); }),
+             ContainsSubstring("policy.megatron_cfg.enabled: false: another program trains here"));
+  // As Hydra lists them: a group's choice fills the group, and the recipe itself has its place.
+  folder.file("train/8b.yaml", "model:\n  num_layers: 8\n  micro_batch_size: 1\n");
+  const std::string list = "defaults:\n  - train: 8b\n  - _self_\ntrain:\n  model:\n";
+  CHECK(launch(list + "    micro_batch_size: 2\n", {}, (folder.path() / "r.yaml").string()).flags ==
+        MegatronFlags{.layers = 8, .microbatch = 2});
+  CHECK(launch("defaults: [_self_, train/8b@train]\ntrain:\n  model:\n    micro_batch_size: 2\n",
+               {}, (folder.path() / "r.yaml").string())
+            .flags.microbatch == 1);
+  CHECK(notes_mention(launch("defaults: no.yaml\nmodel:\n  num_layers: 8\n  micro_batch_size: 1\n",
+                             {}, (folder.path() / "r.yaml").string()),
+                      "begins with no.yaml, which is not beside it"));
+  folder.file("self.yaml", "defaults: self\n");
+  CHECK_THAT(
+      message_of([&] { launch("defaults: self\n", {}, (folder.path() / "r.yaml").string()); }),
+      ContainsSubstring("does one begin with itself?"));
+}
+
+TEST_CASE("a launch stands over the recipe that it names") {
+  const TemporaryFolder folder;
+  folder.file("conf/run.yaml",
+              "policy:\n  train_micro_batch_size: 1\n  precision: bfloat16\n  megatron_cfg:\n"
+              "    tensor_model_parallel_size: 2\n    pipeline_model_parallel_size: 4\n");
+  const std::string start = "ROOT=$(realpath .)\npython $ROOT/run.py --config ";
+  const MegatronLaunch read =
+      launch(start + "$ROOT/conf/run.yaml policy.megatron_cfg.tensor_model_parallel_size=8", {},
+             (folder.path() / "run.sh").string());
+  CHECK(read.flags == MegatronFlags{.pipeline = 4, .tensor = 8, .microbatch = 1, .bf16 = true});
+  CHECK(notes_mention(launch(start + "no.yaml policy.megatron_cfg.tensor_model_parallel_size=8", {},
+                             (folder.path() / "run.sh").string()),
+                      "--config no.yaml names a recipe that is not beside the script"));
+  CHECK_THAT(message_of([&] {
+               launch("python run.py --exp no.yaml", {}, (folder.path() / "run.sh").string());
+             }),
+             ContainsSubstring("starts with --exp no.yaml, which is not beside it"));
+  folder.file("launcher_scripts/conf/peft/llama/sft.yaml",
+              "trainer:\n  precision: bf16\n  devices: 8\nmodel:\n"
+              "  tensor_model_parallel_size: 2\n  micro_batch_size: 4\n"
+              "  encoder_seq_length: ${model.data.length}\n  data:\n    length: 1024\n");
+  const std::string peft =
+      "python main.py peft=llama/sft peft.trainer.num_nodes=2 "
+      "peft.model.micro_batch_size=1 peft.model.data.length=4096";
+  CHECK(launch(peft, {}, (folder.path() / "run.sh").string()).flags ==
+        MegatronFlags{.tensor = 2,
+                      .microbatch = 1,
+                      .sequence = 4096,
+                      .nodes = 2,
+                      .processes = 8,
+                      .bf16 = true});
+}
+
+TEST_CASE("mcore_adapter, of LLaMA-Factory and ROLL: words of Hugging Face's trainer, and roles") {
+  const MegatronLaunch factory = launch(
+      "stage: sft\nfinetuning_type: full\ncutoff_len: 2048\nper_device_train_batch_size: 2\n"
+      "gradient_accumulation_steps: 4\nbf16: true\npipeline_model_parallel_size: 2\n"
+      "recompute_granularity: full\n",
+      {}, "sft.yaml");
+  CHECK(factory.flags == MegatronFlags{.pipeline = 2,
+                                       .microbatch = 2,
+                                       .sequence = 2048,
+                                       .accumulation = 4,
+                                       .recompute = "full",
+                                       .recompute_method = "uniform",
+                                       .recompute_layers = 1,
+                                       .bf16 = true});
+  CHECK(factory.unknown.empty());
+  CHECK(factory.not_modelled.empty());
+  const std::string strategy = "  strategy_args:\n    strategy_name: ";
+  const auto roll = [&](const std::string& trainer) {
+    return launch(
+        "prompt_length: 1024\nresponse_length: 3072\nactor_train:\n  model_args:\n"
+        "    dtype: bf16\n  training_args:\n    per_device_train_batch_size: 1\n" +
+            strategy + trainer +
+            "\n    strategy_config:\n      tensor_model_parallel_size: 2\n"
+            "  device_mapping: list(range(0,16))\nactor_infer:\n  model_args:\n"
+            "    dtype: fp16\nreference:\n" +
+            strategy +
+            "megatron_infer\n    strategy_config:\n      tensor_model_parallel_size: 8\n",
+        {}, "roll.yaml");
+  };
+  CHECK(roll("megatron_train").flags ==
+        MegatronFlags{.tensor = 2, .microbatch = 1, .sequence = 4096, .world = 16, .bf16 = true});
+  const MegatronLaunch two = launch(
+      "actor_train:\n  training_args:\n    per_device_train_batch_size: 1\n"
+      "  strategy_args:\n    strategy_name: megatron_train\n    strategy_config:\n"
+      "      tensor_model_parallel_size: 2\n  device_mapping: \"[4, 5]\"\n",
+      {}, "roll.yaml");
+  CHECK(two.flags == MegatronFlags{.tensor = 2, .microbatch = 1, .world = 2, .bf16 = true});
+  CHECK_THAT(message_of([&] { roll("deepspeed_train"); }),
+             ContainsSubstring("strategy_name: deepspeed_train: another program trains here"));
+}
+
+TEST_CASE("what generates has a precision of its own, and ranks that do not train") {
+  const std::string verl =
+      "python3 -m verl.trainer.main_ppo actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 "
+      "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2 "
+      "actor_rollout_ref.rollout.dtype=float16";
+  CHECK(launch(verl).flags.bf16);
+  CHECK_FALSE(launch(verl).flags.fp16);
+  const auto apart = [](const std::string& resources, int nodes) {
+    return launch(concat("policy:\n  train_micro_batch_size: 1\n  generation:\n    colocated:\n"
+                         "      enabled: false\n      resources:\n",
+                         resources,
+                         "  megatron_cfg:\n    tensor_model_parallel_size: 2\n"
+                         "cluster:\n  gpus_per_node: 8\n  num_nodes: ",
+                         nodes, "\n"),
+                  {}, "r.yaml");
+  };
+  CHECK(apart("        num_nodes: 1\n", 4).flags.nodes == 3);
+  CHECK(apart("        gpus_per_node: 2\n", 1).flags.processes == 6);
+}
+
+TEST_CASE("DeepSpeed's configuration beside the script says the stage of ZeRO") {
+  const TemporaryFolder folder;
+  folder.file("ds.json", "{\"zero_optimization\": {\"stage\": 1}}");
+  CHECK(launch("deepspeed pretrain_gpt.py --deepspeed --deepspeed_config ds.json --fp16 "
+               "--micro-batch-size 1",
+               {}, (folder.path() / "run.sh").string())
+            .flags.shards_optimizer);
+  CHECK(launch("p.py --micro-batch-size 1 --enable-zbh1-pipeline").flags.schedule == "zb-h1");
 }
