@@ -1099,7 +1099,7 @@ std::string windows_by_default(const std::string& family, int layers, const std:
 
 }  // namespace
 
-TEST_CASE("without \"layer_types\" blocks have windows as the family's class gives them") {
+TEST_CASE("without layer_types blocks have windows as the family's class gives them") {
   CHECK(windows_by_default("cwm", 9, "") == "FSSSFSSSF");
   CHECK(windows_by_default("granite_swa", 6, "") == "FSSSFS");
   CHECK(windows_by_default("granitemoe_swa", 6, "") == "FSSSFS");
