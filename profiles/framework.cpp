@@ -102,7 +102,6 @@ std::string_view to_string(const MessageOverlap& overlap) {
 }
 
 MessageOverlap read_message_overlap(std::string_view name) {
-  if (name == "experts+tensor") name = "tensor+experts";
   std::vector<std::string> known;
   for (const OverlapName& row : overlap_names) {
     if (row.name == name) return row.overlap;

@@ -315,7 +315,8 @@ std::vector<LayerCost> estimates_with_peers(std::vector<LayerCost> costs, const 
   const Peers peers(cluster, device, setting, *model.transformer);
   KernelSetting kernels = kernel_setting(device, setting.precision, setting.kernels.graphs);
   kernels.again = setting.kernels.again;
-  kernels.overlapped_messages = setting.kernels.overlap.tensor;
+  // Gathers and scatters of tokens run beside products, sums do not (Transformer Engine).
+  kernels.overlapped_messages = setting.kernels.overlap.tensor && setting.parallelism.sequence;
   kernels.overlapped_exchanges = setting.kernels.overlap.experts;
   kernels.tensor.members = peers.tensor.members;
   kernels.context.members = peers.context.members;

@@ -49,7 +49,7 @@ KernelSetting setting_of(const Recipe& recipe, const KernelConstants& constants)
   setting.context = place_of(work.context_parallel, tensor, node, links);
   setting.expert = place_of(work.expert_parallel, expert_tensor, node, links);
   setting.expert_tensor = place_of(expert_tensor, 1, node, links);
-  setting.overlapped_messages = recipe.overlapped_messages;
+  setting.overlapped_messages = recipe.overlapped_messages && work.sequence_parallel;
   setting.overlapped_exchanges = recipe.overlapped_exchanges;
   setting.again = recipe.again;
   return setting;

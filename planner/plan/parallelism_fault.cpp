@@ -191,6 +191,17 @@ int replicas_of_experts(const Parallelism& parallelism, int peers) {
   return set / std::gcd(set, peers);
 }
 
+std::string against_exchanges_beside(const MessageOverlap& overlap, int expert,
+                                     std::string_view schedule, int microbatches) {
+  if (!overlap.experts || expert == 1) return "";
+  if (find_schedule(schedule).hides_messages) {
+    return concat("schedule ", schedule, " runs exchanges between experts beside other work by ",
+                  "itself, and so does overlap experts");
+  }
+  if (microbatches > 1) return "";
+  return "overlap experts runs exchanges beside another microbatch's work, and there is only one";
+}
+
 std::optional<PlanFault> find_parallelism_fault(const Plan& plan, const Model& model) {
   const ParallelSubject subject{plan, model};
   for (const auto check : checks) {

@@ -89,6 +89,16 @@ Profile in_plan_order(const Profile& profile, const Plan& plan) {
   return reordered(profile, plan.order);
 }
 
+bool recomputes_selectively(const Plan& plan) {
+  return std::ranges::any_of(plan.stages, [](const Stage& stage) {
+    return std::ranges::find(stage.again, Recomputed::selective) != stage.again.end();
+  });
+}
+
+LayerModules modules_again(const Plan& plan) {
+  return recomputes_selectively(plan) ? plan.kernels.again : LayerModules{};
+}
+
 int tensor_degree(const Plan& plan) {
   int most = 1;
   for (const Stage& stage : plan.stages) {

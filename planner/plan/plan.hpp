@@ -216,6 +216,10 @@ inline int tensor_degree(const Parallelism& parallelism, std::size_t peers) {
 }
 /// The most of any replica.
 int tensor_degree(const Plan& plan);
+/// Whether any layer recomputes selectively.
+bool recomputes_selectively(const Plan& plan);
+/// Modules that it does again there; none where no layer recomputes selectively.
+LayerModules modules_again(const Plan& plan);
 
 /// Whether it answers requests, without a backward; else it trains.
 bool serves(const Plan& plan);

@@ -482,7 +482,11 @@ Fault check_overlap(const Subject& subject) {
     const std::string why = against_overlap(subject.plan.kernels, kind_of(subject.cluster, device));
     if (!why.empty()) return PlanFault{{"overlap"}, why, {"leave it away"}};
   }
-  return {};
+  const Plan& plan = subject.plan;
+  const std::string why = against_exchanges_beside(plan.kernels.overlap, plan.parallelism.expert,
+                                                   plan.schedule.name, plan.batch.microbatches);
+  if (why.empty()) return {};
+  return PlanFault{{"overlap"}, why, {"leave it away"}};
 }
 
 Fault check_recompute_modules(const Subject& subject) {

@@ -113,6 +113,8 @@ std::string overlap_of_nothing(const Plan& plan) {
   const MessageOverlap& overlap = plan.kernels.overlap;
   if (overlap.tensor && tensor_degree(plan) == 1)
     return "there are no tensor-parallel peers, whose messages overlap tensor is about";
+  if (overlap.tensor && !plan.parallelism.sequence)
+    return "overlap tensor is of gathers and scatters of tokens, which sequence parallelism has";
   if (overlap.experts && plan.parallelism.expert == 1)
     return "experts have no peers, whose messages overlap experts is about";
   return "";

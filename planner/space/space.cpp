@@ -253,11 +253,20 @@ std::string Space::against_pipeline(const Setting& setting, int devices) const {
     return why;
   }
   if (std::string why = against_shape(setting.schedule, devices); !why.empty()) return why;
+  const int expert = parallelism(setting).expert;
+  if (std::string why =
+          against_exchanges_beside(problem_.kernels.overlap, expert, setting.schedule.name,
+                                   setting.microbatches * setting.columns);
+      !why.empty()) {
+    return why;
+  }
   if (problem_.target == nullptr) return {};
-  return stagecraft::refusal(*problem_.target, {.schedule = setting.schedule,
-                                                .devices = devices,
-                                                .microbatches = setting.microbatches,
-                                                .sharding = problem_.optimizer.sharding});
+  return stagecraft::refusal(*problem_.target,
+                             {.schedule = setting.schedule,
+                              .devices = devices,
+                              .microbatches = setting.microbatches,
+                              .sharding = problem_.optimizer.sharding,
+                              .exchanges_beside = problem_.kernels.overlap.experts && expert > 1});
 }
 
 std::string Space::against_question(const Plan& plan) const {
@@ -285,7 +294,9 @@ std::string Space::against_question(const Plan& plan) const {
   return stagecraft::refusal(*problem_.target, {.schedule = plan.schedule,
                                                 .devices = pipeline_devices(plan),
                                                 .microbatches = plan.batch.microbatches,
-                                                .sharding = plan.optimizer.sharding});
+                                                .sharding = plan.optimizer.sharding,
+                                                .exchanges_beside = plan.kernels.overlap.experts &&
+                                                                    plan.parallelism.expert > 1});
 }
 
 bool Space::allows_stages(int stages) const {

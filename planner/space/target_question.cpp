@@ -195,6 +195,22 @@ void require_launching(const LayerKernels& kernels, const Target& target) {
   }
 }
 
+/// Exchanges beside another microbatch's work leave no room for a layer that is done again whole.
+void leave_out_full_recomputation(Problem& problem, const Target& target) {
+  if (problem.kernels.again.has(LayerModule::experts)) {
+    refuse(target, target.system, " does not do experts again whose exchanges run beside other ",
+           "work; plan without --overlap experts, or with other --recompute-modules than moe");
+  }
+  std::erase_if(problem.recompute_everywhere, [](RecomputeEverywhere what) {
+    return what == RecomputeEverywhere::blocks || what == RecomputeEverywhere::stages;
+  });
+  std::erase(problem.recompute, Recompute::full);
+  if (problem.recompute_everywhere.empty()) {
+    refuse(target, target.system, " does not recompute layers in full whose exchanges run beside ",
+           "other work; plan without --overlap experts, or with --recompute none");
+  }
+}
+
 }  // namespace
 
 Sharding usual_sharding(const Target& target) {
@@ -231,6 +247,7 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
   if (!said.kernels && estimates_kernels(problem.profile))
     problem.kernels.framework = target.kernels;
   require_launching(problem.kernels, target);
+  if (problem.kernels.overlap.experts) leave_out_full_recomputation(problem, target);
   return problem;
 }
 

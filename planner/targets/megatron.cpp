@@ -50,6 +50,10 @@ std::vector<std::string> against_model_of_megatron(const Model& model) {
 /// divide a step's, and there is somebody to interleave with.
 std::string megatron_refuses(const TargetPipeline& pipeline) {
   if (std::string why = fsdp_refuses(pipeline); !why.empty()) return why;
+  if (pipeline.exchanges_beside && pipeline.devices > 1 && pipeline.schedule.virtual_stages == 1) {
+    return "Megatron Core sends tokens to experts beside another microbatch's work in interleaved "
+           "pipelines, or without pipelines";
+  }
   if (pipeline.schedule.name != "interleaved") return {};
   if (pipeline.devices < 2) return "Megatron Core interleaves pipelines of two or more ranks";
   const int group = pipeline.schedule.group.value_or(pipeline.devices);

@@ -79,7 +79,7 @@ std::vector<std::string> reasons_against_stagecraft(const Plan& plan, const Mode
     refuse("Megatron-LM's fused loss; plan without --fused-loss");
   if (!plan.kernels.overlap.empty())
     refuse("messages of layers beside kernels; plan without --overlap");
-  if (!plan.kernels.again.empty())
+  if (!modules_again(plan).empty())
     refuse("recomputation by Megatron-LM's modules; plan without --recompute-modules");
   if (plan.optimizer.gradient_bucket > 0)
     refuse("sums of gradients beside the last backward; plan without --gradient-bucket");

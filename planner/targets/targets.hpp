@@ -23,6 +23,7 @@ struct TargetPipeline {
   int devices = 1;       ///< of the pipeline, of one replica
   int microbatches = 1;  ///< of a step, on each replica
   Sharding sharding = Sharding::none;
+  bool exchanges_beside = false;  ///< between experts that have peers, as `MessageOverlap::experts`
 };
 
 /// A framework in one version.

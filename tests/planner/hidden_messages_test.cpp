@@ -3,6 +3,7 @@
 
 #include "planner/costs/compile.hpp"
 #include "planner/costs/predict.hpp"
+#include "planner/plan/parallelism_fault.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/collectives.hpp"
 #include "profiles/kernel_times.hpp"
@@ -161,4 +162,15 @@ TEST_CASE("what hides messages and what sends fewer make a step shorter", "[para
   CHECK(hidden < open);
   plan.parallelism.expert_nodes = 1;
   CHECK(step_of(plan, model) <= hidden);
+}
+
+TEST_CASE("exchanges are hidden once, and only where there is other work to hide them",
+          "[parallelism]") {
+  const MessageOverlap beside{.experts = true};
+  CHECK(against_exchanges_beside(beside, 8, "1f1b", 4).empty());
+  CHECK(against_exchanges_beside({}, 8, "dualpipe", 1).empty());
+  CHECK(against_exchanges_beside(beside, 1, "dualpipe", 1).empty());
+  CHECK_THAT(against_exchanges_beside(beside, 8, "dualpipe", 8), ContainsSubstring("by itself"));
+  CHECK_THAT(against_exchanges_beside(beside, 8, "1f1b", 1),
+             ContainsSubstring("there is only one"));
 }

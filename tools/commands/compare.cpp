@@ -356,9 +356,9 @@ constexpr std::array differences{
                "simulate PLAN --set overlap=none or experts shows one with the other's"},
     Difference{"other modules that selective recomputation does again",
                [](const PlanRow& a, const PlanRow& b) {
-                 return a.plan.kernels.again != b.plan.kernels.again;
+                 return modules_again(a.plan) != modules_again(b.plan);
                },
-               "simulate PLAN --set recompute-modules=layernorm shows one with the other's"},
+               "simulate PLAN --set recompute-modules=LIST shows one with the other's"},
     Difference{"different tasks",
                [](const PlanRow& a, const PlanRow& b) {
                  const auto infers = [](const PlanRow& row) {

@@ -176,6 +176,18 @@ void tell_narrower_boxes(Console& console, const PlanArguments& arguments,
   }
 }
 
+/// Plans that do nothing again selectively name no modules of it.
+void forget_unused_modules(Console& console, SearchResult& search) {
+  const LayerModules said = search.plans.front().plan.kernels.again;
+  if (!said.empty() && !recomputes_selectively(search.plans.front().plan)) {
+    console.note(fmt::format(
+        "the plan recomputes nothing selectively, so there are no modules {} to do again",
+        to_string(said)));
+  }
+  for (Candidate& candidate : search.plans)
+    candidate.plan.kernels.again = modules_again(candidate.plan);
+}
+
 int make_plan(Console& console, const PlanArguments& arguments) {
   const LoadedProfile loaded = load_profile(arguments.planning.model);
   console.input(loaded.path, loaded.hash);
@@ -219,7 +231,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
       own_strategies, [&](const Strategy& own) { return own.name == strategy->name; });
   if (!is_own) interrupt.end_late(tell_nothing_found);
   console.warn_if_unseen("the plan");
-  const SearchResult search = search_for(console, arguments, problem, risk, interrupt);
+  SearchResult search = search_for(console, arguments, problem, risk, interrupt);
   interrupt.end_late({});
   if (search.infeasible) return report_infeasible(console, *search.infeasible);
   if (search.plans.empty()) return tell_nothing_found();
@@ -231,6 +243,7 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                   .remedies = {}});
   }
   require_exported(problem, best.plan);
+  forget_unused_modules(console, search);
   if (const std::string why = overlap_of_nothing(best.plan); !why.empty()) console.note(why);
   const bool is_front = wants_front(arguments, problem);
   report_plans(console, problem, search,

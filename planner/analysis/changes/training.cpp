@@ -72,9 +72,7 @@ void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
 namespace {
 
 void require_selective_stages(const Wishes& wishes, const Plan& plan) {
-  if (wishes.find("recompute-modules") == nullptr) return;
-  for (const Stage& stage : plan.stages)
-    if (std::ranges::find(stage.again, Recomputed::selective) != stage.again.end()) return;
+  if (wishes.find("recompute-modules") == nullptr || recomputes_selectively(plan)) return;
   fail_usage("--set recompute-modules: no stage recomputes selectively, so there are no modules ",
              "to do again; add --set recompute=selective");
 }

@@ -100,9 +100,9 @@ void require_usual_launching(Reasons& reasons, const Plan& plan) {
     reasons.add(" is exported without messages beside kernels, and the plan has overlap ",
                 to_string(plan.kernels.overlap), "; megatron has it");
   }
-  if (!plan.kernels.again.empty()) {
+  if (!modules_again(plan).empty()) {
     reasons.add(" has none of Megatron-LM's modules, of which the plan recomputes ",
-                to_string(plan.kernels.again));
+                to_string(modules_again(plan)));
   }
   if (plan.kernels.float8_recipe) {
     reasons.add(" is exported without an fp8 recipe, and the plan has ",

@@ -108,11 +108,8 @@ void add_kernels(Reasons& reasons, Line& line, const Plan& plan,
 
 /// As megatron/core/transformer/transformer_config.py refuses them.
 void require_recompute_modules(Reasons& reasons, const Plan& plan, const Cluster& cluster) {
-  const LayerModules& modules = plan.kernels.again;
-  const bool is_done = std::ranges::any_of(plan.stages, [](const Stage& stage) {
-    return std::ranges::count(stage.again, Recomputed::selective) > 0;
-  });
-  if (modules.empty() || !is_done) return;
+  const LayerModules modules = modules_again(plan);
+  if (modules.empty()) return;
   using enum LayerModule;
   if (modules.has(experts) && plan.kernels.graphs == CudaGraphs::layers) {
     reasons.add(" does not do experts again whose router is in a CUDA graph; plan without ",
@@ -138,7 +135,7 @@ void add_overlap_of_experts(Reasons& reasons, Line& line, const Plan& plan) {
   if (stages > 1 && plan.schedule.virtual_stages == 1)
     refuse("in interleaved pipelines alone; plan with --vpp 2");
   if (recomputes_in_full(plan)) refuse("without full recomputation; plan with --recompute none");
-  if (plan.kernels.again.has(LayerModule::experts))
+  if (modules_again(plan).has(LayerModule::experts))
     refuse("where experts are not done again; plan with other --recompute-modules");
   if (plan.precision == Precision::float32) refuse("in bf16 or fp16; plan with --precision bf16");
 }

@@ -169,10 +169,7 @@ namespace {
 
 void require_modules_again(const PlanOptions& options, const Plan& plan) {
   if (!options.recompute_modules) return;
-  const bool is_done = std::ranges::any_of(plan.stages, [](const Stage& stage) {
-    return std::ranges::count(stage.again, Recomputed::selective) > 0;
-  });
-  if (!is_done) {
+  if (!recomputes_selectively(plan)) {
     fail_usage("--recompute-modules: no stage of the file recomputes selectively, so there are no ",
                "modules to do again");
   }

@@ -103,13 +103,22 @@ struct MegatronRecompute {
   int run = 1;
 };
 
-MegatronRecompute recompute_of(const MegatronFlags& flags,
+/// Whether all modules that are to be done again are of no layer, or of none that plans know.
+bool does_nothing_again(const MegatronFlags& flags, const Model& model) {
+  if (flags.recomputes_experts) return false;
+  const bool is_said = !flags.recompute_modules.empty() || !flags.strange_modules.empty();
+  const LayerModules& modules = flags.recompute_modules;
+  return is_said && model.transformer && modules.without(modules_of(model)) == modules;
+}
+
+MegatronRecompute recompute_of(const MegatronFlags& flags, const Model& model,
                                const std::vector<MegatronStage>& stages) {
   int most = 0;
   for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
   if (flags.recompute == "full" && flags.recomputes_experts)
     fail("Megatron-LM refuses --moe-layer-recompute beside --recompute-granularity full");
   if (flags.recompute.empty() && !flags.recomputes_experts) return {};
+  if (flags.recompute == "selective" && does_nothing_again(flags, model)) return {};
   if (flags.recompute == "selective" || flags.recomputes_experts) {
     if (!flags.recompute_method.empty()) {
       fail("Megatron-LM refuses --recompute-method beside --recompute-granularity selective");
@@ -531,7 +540,7 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
   const std::vector<MegatronStage> stages = megatron_stages(flags, layers);
   const Degrees degrees = degrees_of("Megatron-LM", ranks_in(flags, question.cluster),
                                      flags.pipeline, flags.tensor, flags.context);
-  const MegatronRecompute recompute = recompute_of(flags, stages);
+  const MegatronRecompute recompute = recompute_of(flags, model, stages);
   set_stages(imported.plan, place(stages, model, degrees, recompute.stages, is_folded(flags)));
   set_layers_again(imported.plan, recompute, decoder_layers(model));
   const int chunks = static_cast<int>(stages.size()) / flags.pipeline;

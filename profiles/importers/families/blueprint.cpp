@@ -157,6 +157,10 @@ void set_groups(Keys& keys, const ExpertGroups& otherwise, MixtureShape& shape,
   const bool said = keys.has(key);
   const ExpertGroups groups{.count = none ? 1 : keys.count(key, otherwise.count),
                             .active = none ? 1 : keys.count("topk_group", otherwise.active)};
+  if (groups.active > groups.count) {
+    notes.push_back(concat("topk_group = ", groups.active, " is more than n_group = ", groups.count,
+                           ": groups are left out"));
+  }
   if (groups.active >= groups.count) return;
   if (shape.experts % groups.count == 0 &&
       shape.experts / groups.count * groups.active >= shape.active) {

@@ -67,6 +67,8 @@ TEST_CASE("a plan with one value set is the plan that has this value") {
     CHECK(step_after(sharing, {"overlap=none"}) == step(sharing));
     CHECK_THROWS_WITH(changed(plan, read({"overlap=tensor"})),
                       ContainsSubstring("no tensor-parallel peers"));
+    CHECK_THROWS_WITH(changed(peers, read({"overlap=tensor"})),
+                      ContainsSubstring("which sequence parallelism has"));
     CHECK_THROWS_WITH(changed(sharing, read({"overlap=experts"})),
                       ContainsSubstring("experts have no peers"));
     CHECK_THROWS_WITH(changed(sharing, read({"overlap=all"})),

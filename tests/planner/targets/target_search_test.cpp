@@ -177,6 +177,40 @@ TEST_CASE(
   CHECK(kernels(torch_target, {}) == Framework::megatron);
 }
 
+TEST_CASE("plans whose exchanges run beside another microbatch's work are those that start") {
+  Problem problem = problem_of({.model = builtin_model("mixtral-8x7b"), .entries = {}},
+                               parse_cluster("8xh100"), 32, {8});
+  problem.kernels.overlap.experts = true;
+  problem.recompute = {Recompute::none, Recompute::full};
+  for (const RecomputeEverywhere what :
+       for_target(problem, megatron_target, {}).recompute_everywhere)
+    CHECK((what == RecomputeEverywhere::none || what == RecomputeEverywhere::selective));
+  CHECK_THAT(message_of([&] { for_target(problem, torchtitan_target, {}); }),
+             ContainsSubstring("no messages beside kernels; plan without --overlap experts"));
+  problem.kernels.again.add(LayerModule::experts);
+  CHECK_THAT(message_of([&] { for_target(problem, megatron_target, {}); }),
+             ContainsSubstring("with other --recompute-modules than moe"));
+  problem.kernels.again = {};
+  problem.recompute = {Recompute::full};
+  CHECK_THAT(message_of([&] { for_target(problem, megatron_target, {}); }),
+             ContainsSubstring("or with --recompute none"));
+  // Without interleaving only where there is no pipeline.
+  const ScheduleChoice plain{.name = "1f1b"};
+  const ScheduleChoice finer{.name = "interleaved", .virtual_stages = 2};
+  for (const bool beside : {false, true}) {
+    const auto runs = [&](const ScheduleChoice& schedule, int devices) {
+      return refusal(megatron_target, {.schedule = schedule,
+                                       .devices = devices,
+                                       .microbatches = 8,
+                                       .exchanges_beside = beside})
+          .empty();
+    };
+    CHECK(runs(plain, 1));
+    CHECK(runs(plain, 4) == !beside);
+    CHECK(runs(finer, 4));
+  }
+}
+
 TEST_CASE("a framework says which dispatchers and graphs its exports have") {
   Problem problem = problem_of({.model = builtin_model("mixtral-8x7b"), .entries = {}},
                                parse_cluster("8xh100"), 32, {8});
