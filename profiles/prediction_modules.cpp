@@ -4,6 +4,10 @@
 
 namespace stagecraft {
 
+int prediction_modules(const Model& model) {
+  return static_cast<int>(std::ranges::count(model.layers, LayerKind::prediction, &Layer::kind));
+}
+
 Model without_prediction(const Model& model) {
   if (prediction_parameters(model) == 0) return model;
   Model without = model;

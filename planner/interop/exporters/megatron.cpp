@@ -17,6 +17,7 @@
 #include "planner/interop/importers/megatron_layout.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "planner/targets/targets.hpp"
+#include "profiles/prediction_modules.hpp"
 #include "profiles/trained_form.hpp"
 
 namespace stagecraft {
@@ -82,11 +83,11 @@ std::vector<MegatronSplit> simple_splits(const std::vector<MegatronStage>& stage
 
 /// The flags that say where layers are.
 MegatronFlags split_flags(Reasons& reasons, const std::vector<MegatronStage>& stages, int ranks,
-                          const Transformer& transformer, int layers) {
+                          const Model& model) {
+  const int layers = decoder_layers(model).size();
   const int chunks = static_cast<int>(stages.size()) / ranks;
-  MegatronFlags flags{.layers = layers,
-                      .prediction_modules = static_cast<int>(transformer.prediction_modules),
-                      .pipeline = ranks};
+  MegatronFlags flags{
+      .layers = layers, .prediction_modules = prediction_modules(model), .pipeline = ranks};
   if (chunks > 1) flags.virtual_stages = chunks;
   for (const MegatronSplit& split : simple_splits(stages, ranks)) {
     flags.split = split;
@@ -487,8 +488,7 @@ MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Mod
     reasons.add(" ", why);
   require_shape(reasons, plan, *model.transformer, degrees);
   const std::vector<MegatronStage> stages = stages_of(reasons, plan, model);
-  const MegatronFlags split = split_flags(reasons, stages, degrees.pipeline, *model.transformer,
-                                          decoder_layers(model).size());
+  const MegatronFlags split = split_flags(reasons, stages, degrees.pipeline, model);
   add_split(line, split);
   if (split.prediction_modules > 0) line.add("mtp-num-layers", split.prediction_modules);
   line.add("tensor-model-parallel-size", degrees.tensor);

@@ -23,6 +23,7 @@
 #include "planner/plan/layer_names.hpp"
 #include "planner/problem/defaults.hpp"
 #include "profiles/kernel_times.hpp"
+#include "profiles/prediction_modules.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -78,7 +79,7 @@ int layers_of(const MegatronFlags& flags, const Model& model) {
     fail("--num-layers is ", *flags.layers, ", but the model \"", model.name, "\" has ",
          blocks.size(), " transformer layers");
   }
-  const std::int64_t modules = model.transformer ? model.transformer->prediction_modules : 0;
+  const int modules = prediction_modules(model);
   if (flags.prediction_modules != modules) {
     std::string remedy =
         concat("add --mtp-num-layers ", modules, ", or take the model without its prediction ",

@@ -11,6 +11,7 @@
 #include "planner/plan/layer_names.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
+#include "profiles/prediction_modules.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/interop/importers/questions.hpp"
@@ -308,6 +309,27 @@ TEST_CASE("a plan with PyTorch's kernels has none of Megatron-LM's losses") {
   plan.kernels.framework = Framework::torch;
   CHECK_THROWS_WITH(validate(plan, question.profile.model, question.cluster),
                     "plan: the fused loss is Megatron-LM's, and layers have PyTorch's kernels");
+}
+
+TEST_CASE("modules of multi-token prediction count whether numbers or steps describe a model") {
+  PlanQuestion question = question_of(4, "8xh100");
+  question.profile = import_huggingface(
+      R"({"model_type": "glm4_moe", "vocab_size": 128, "hidden_size": 64, "num_hidden_layers": 4,
+          "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 16,
+          "intermediate_size": 96, "max_position_embeddings": 4096, "num_experts_per_tok": 2,
+          "moe_intermediate_size": 32, "n_routed_experts": 8, "n_shared_experts": 1,
+          "first_k_dense_replace": 1, "num_nextn_predict_layers": 1, "use_qk_norm": false})",
+      "config.json");
+  REQUIRE(prediction_modules(question.profile.model) == 1);
+  CHECK(prediction_modules(builtin_model("deepseek-v3")) == 1);
+  CHECK(prediction_modules(builtin_model("llama3-8b")) == 0);
+  const Plan plan = imported("megatron",
+                             "--num-layers 4 --mtp-num-layers 1 --pipeline-model-parallel-size 2 "
+                             "--bf16 --micro-batch-size 1 --global-batch-size 8",
+                             question);
+  const std::string text = written("megatron", loaded_from(plan, question));
+  CHECK_THAT(text, ContainsSubstring("--mtp-num-layers 1"));
+  CHECK(write_plan(imported("megatron", text, question)) == write_plan(plan));
 }
 
 TEST_CASE("messages beside kernels go to Megatron-LM and back, where there are any") {

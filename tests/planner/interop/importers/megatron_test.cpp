@@ -554,7 +554,7 @@ TEST_CASE("what of recompute modules plans do not take over is told") {
   CHECK_THAT(notes("--recompute-modules layernorm moe"),
              ContainsSubstring("layernorm+moe counts beside --recompute-granularity selective"));
   // Where no layer has any of them, nothing is done again.
-  for (const std::string& none : {"mla_up_proj", "mlp shared_experts", "gdn_norm_out"}) {
+  for (const std::string none : {"mla_up_proj", "mlp shared_experts", "gdn_norm_out"}) {
     const ImportedPlan read = of("mixtral-8x7b", selective + none);
     CHECK_FALSE(recomputes_selectively(read.plan));
     CHECK(read.plan.kernels.again.empty());
