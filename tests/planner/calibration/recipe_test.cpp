@@ -68,7 +68,9 @@ TEST_CASE("each input of a run changes its step and memory in the right directio
       {"sharded optimizer", [](Recipe& r) { r.sharded_optimizer = true; }, -1, -1},
       {"overlapped gradients", [](Recipe& r) { r.overlapped_gradients = true; }, -1, 0},
       {"overlapped transfers", [](Recipe& r) { r.overlapped_transfers = true; }, -1, 0},
-      {"overlapped messages", [](Recipe& r) { r.overlapped_messages = true; }, -1, 0},
+      {"overlapped sums of peers", [](Recipe& r) { r.overlapped_messages = true; }, 0, 0},
+      {"overlapped gathers of peers",
+       [](Recipe& r) { r.work.sequence_parallel = r.overlapped_messages = true; }, -1, -1},
       {"selective recomputation",
        [](Recipe& r) {
          r.work.fused_attention = false;
