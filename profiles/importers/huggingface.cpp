@@ -103,7 +103,7 @@ std::string family_of(const Json& config) {
   std::string family = family_called(type);
   const std::vector<std::string> known = family_names();
   if (std::find(known.begin(), known.end(), family) != known.end()) return family;
-  if (const std::string_view what = unsaid_of(type); !what.empty()) {
+  if (const std::string_view what = why_not_described(type); !what.empty()) {
     config["model_type"].fail(
         concat("the layers of \"", type, "\" models cannot be described here: ", what),
         {std::string(names_families)});

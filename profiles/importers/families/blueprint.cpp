@@ -68,17 +68,13 @@ Blueprint start(Keys& keys, const Sizes& sizes, bool tied, NormWeights norms) {
   numbers.output_bias = false;
   numbers.feed_forward_bias = false;
   numbers.tied_head = keys.flag("tie_word_embeddings", tied);
-  blueprint.embedding = {{.kind = StepKind::lookup,
-                          .name = "words",
-                          .outputs = sizes.hidden,
-                          .inputs = sizes.vocabulary,
-                          .split = Split::inputs}};
+  blueprint.embedding = {lookup("words", sizes.vocabulary, sizes.hidden, Split::inputs)};
   blueprint.last = {norm("last norm", sizes.hidden, norms)};
   return blueprint;
 }
 
-Step lookup(std::string_view name, std::int64_t rows, std::int64_t width) {
-  return {.kind = StepKind::lookup, .name = name, .outputs = width, .inputs = rows};
+Step lookup(std::string_view name, std::int64_t rows, std::int64_t width, Split split) {
+  return {.kind = StepKind::lookup, .name = name, .outputs = width, .inputs = rows, .split = split};
 }
 
 Step pooling(std::int64_t outputs, std::int64_t inputs, bool bias) {
@@ -167,8 +163,8 @@ void set_groups(Keys& keys, const ExpertGroups& otherwise, MixtureShape& shape,
     shape.groups = groups;
   } else if (said) {
     notes.push_back(concat("a token cannot pass ", shape.active, " experts in topk_group = ",
-                           groups.active, " of n_group = ", groups.count, " groups of ",
-                           shape.experts, " experts: groups are left out"));
+                           groups.active, " of n_group = ", groups.count, " groups (",
+                           shape.experts, " experts): groups are left out"));
   }
 }
 

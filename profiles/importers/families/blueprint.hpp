@@ -90,7 +90,8 @@ std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int 
                                          const std::function<std::string(int)>& otherwise);
 
 /// A table of rows.
-Step lookup(std::string_view name, std::int64_t rows, std::int64_t width);
+Step lookup(std::string_view name, std::int64_t rows, std::int64_t width,
+            Split split = Split::none);
 /// A product of each sample's state, once.
 Step pooling(std::int64_t outputs, std::int64_t inputs, bool bias = true);
 /// Learned positions are looked up beside words.
@@ -101,8 +102,8 @@ void add_positions(Blueprint& blueprint, std::int64_t rows);
 std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise = 1.0,
                           std::string_view kind = "");
 
-/// The groups that the experts of `shape` lie in. Where files' own do not divide the experts, or
-/// the chosen ones have too few, the library cannot choose any: a note says so, and there are none.
+/// The groups that the experts of `shape` lie in. Left out, with a note, where groups do not divide
+/// the experts, or the chosen ones hold fewer than a token passes.
 void set_groups(Keys& keys, const ExpertGroups& otherwise, MixtureShape& shape,
                 std::vector<std::string>& notes);
 

@@ -206,7 +206,12 @@ MixtureShape mixture_of(const DecoderRow& decoder, Keys& keys, const Sizes& size
   };
   note_unread(row.unread_inner_key, shape.inner);
   note_unread(row.unread_shared_key, 1);
-  set_groups(keys, {}, shape, notes);
+  if (row.groups) {
+    set_groups(keys, {}, shape, notes);
+  } else if (const std::int64_t said = keys.count("n_group", 1); said > 1) {
+    notes.push_back(concat("n_group is ", said,
+                           ", but the class in transformers chooses among all ", "experts"));
+  }
   return shape;
 }
 

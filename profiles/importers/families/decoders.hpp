@@ -88,9 +88,10 @@ struct MixtureRow {
   bool router_bias = false;
   bool expert_bias = false;
   bool trained_scores = false;  ///< a trainable number for each expert
+  bool groups = false;          ///< "n_group" of experts, of which the router chooses some first
   std::string_view shares_key;  ///< of a flag (absent: false): shares add up; "": they do
   SparseBlocks blocks = SparseBlocks::all;
-  std::string_view dense_key = "first_k_dense_replace";
+  std::string_view dense_key = "first_k_dense_replace";  ///< "": the file says no number
   std::int64_t dense = 0;
 };
 

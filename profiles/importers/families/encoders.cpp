@@ -31,7 +31,7 @@ struct BertRow {
   bool norms_before = false;    ///< of attention and feed-forward; then one is last
   bool norms_words = true;      ///< a norm follows words and positions
   bool pads_positions = false;  ///< positions start behind the row of the padding token
-  bool bias_twice = false;      ///< where the words are not the head, its bias is kept twice
+  bool bias_twice = false;      ///< where the head is not tied, its bias is kept twice
 };
 
 Blueprint read_bert_family(Keys& keys, const BertRow& row) {
@@ -130,8 +130,7 @@ Blueprint read_electra(Keys& keys) {
   const std::int64_t width = keys.count("embedding_size", 128);
   for (Step& step : blueprint.embedding)
     step = step.kind == StepKind::norm ? norm(step.name, width, with_shift)
-                                       : lookup(step.name, step.inputs, width);
-  blueprint.embedding.front().split = Split::inputs;
+                                       : lookup(step.name, step.inputs, width, step.split);
   if (width != hidden)
     blueprint.embedding.push_back(product("embedding projection", hidden, width, true));
   blueprint.transform = {product("transform", width, hidden, true),

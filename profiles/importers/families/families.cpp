@@ -112,7 +112,7 @@ constexpr std::array unsaid{
 
 }  // namespace
 
-std::string_view unsaid_of(std::string_view model_type) {
+std::string_view why_not_described(std::string_view model_type) {
   for (const Unsaid& row : unsaid) {
     if (row.model_type == model_type) return row.what;
   }

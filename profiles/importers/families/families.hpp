@@ -97,8 +97,8 @@ std::vector<std::string> family_names();
 /// Other names of families, as larger models call their language parts: "qwen2_5_vl_text" is
 /// "qwen2_vl_text".
 std::string family_called(const std::string& model_type);
-/// What of a family's layers no steps say, "" if that is not what keeps it from being known.
-std::string_view unsaid_of(std::string_view model_type);
+/// Why steps cannot describe a family's layers; "" for any other name.
+std::string_view why_not_described(std::string_view model_type);
 /// Whose modules in the library are called neither as Llama's nor as GPT-2's, so that nothing that
 /// is written for its modules by name would fit.
 bool names_modules_its_own_way(std::string_view family);

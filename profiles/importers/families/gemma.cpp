@@ -18,11 +18,7 @@ struct PerLayerInput {
 void add_per_layer_embedding(Blueprint& blueprint, const PerLayerInput& input, int blocks) {
   if (input.width == 0) return;
   const std::int64_t all = input.width * blocks;
-  blueprint.embedding.push_back({.kind = StepKind::lookup,
-                                 .name = "per-layer words",
-                                 .outputs = all,
-                                 .inputs = input.vocabulary,
-                                 .split = Split::inputs});
+  blueprint.embedding.push_back(lookup("per-layer words", input.vocabulary, all, Split::inputs));
   blueprint.embedding.push_back(product("per-layer projection", all, blueprint.numbers.hidden));
   blueprint.embedding.push_back(norm("embedding norm", input.width));
 }
@@ -207,7 +203,7 @@ Steps gemma4_experts(Keys& keys, std::int64_t hidden, Transformer& numbers_of_mo
 struct Gemma4Row {
   std::int64_t positions = 0;
   std::int64_t window = 0;
-  bool sees_by_itself = false;  ///< no encoder, and neither embeddings for each layer nor experts
+  bool is_unified = false;  ///< no encoder beside it; no embeddings for each layer, no experts
 };
 
 Blueprint read_gemma4_family(Keys& keys, const Gemma4Row& row) {
@@ -215,7 +211,7 @@ Blueprint read_gemma4_family(Keys& keys, const Gemma4Row& row) {
   const std::int64_t hidden = sizes.hidden;
   const std::int64_t inner = keys.count("intermediate_size", 9216);
   PerLayerInput input;
-  if (!row.sees_by_itself) {
+  if (!row.is_unified) {
     input = {keys.count("vocab_size_per_layer_input", 262144),
              keys.natural("hidden_size_per_layer_input", 256)};
   }
@@ -232,7 +228,7 @@ Blueprint read_gemma4_family(Keys& keys, const Gemma4Row& row) {
   blueprint.numbers.feed_forward = inner;
   add_per_layer_embedding(blueprint, input, sizes.blocks);
   Steps experts;
-  if (!row.sees_by_itself) {
+  if (!row.is_unified) {
     if (keys.flag("enable_moe_block", false))
       experts = gemma4_experts(keys, hidden, blueprint.numbers);
     keys.ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});
@@ -270,7 +266,7 @@ Blueprint read_gemma4(Keys& keys) {
 }
 
 Blueprint read_gemma4_unified(Keys& keys) {
-  return read_gemma4_family(keys, {.positions = 262144, .window = 1024, .sees_by_itself = true});
+  return read_gemma4_family(keys, {.positions = 262144, .window = 1024, .is_unified = true});
 }
 
 }  // namespace stagecraft

@@ -268,8 +268,8 @@ Steps convolved_attention(Keys& keys, const GroupedAttention& shape) {
 
 }  // namespace
 
-/// A small network routes, which all but the first block tell what the last one's saw; one of its
-/// choices is no expert at all.
+/// A small network routes; but for the first block, it also reads the state of the router before.
+/// One of its choices is no expert.
 Blueprint read_zaya(Keys& keys) {
   keys.need({"num_experts", "moe_intermediate_size"});
   const Sizes sizes = read_sizes(keys, {262272, 2048, 0, 40, 8, 2, 128, 131072, true});

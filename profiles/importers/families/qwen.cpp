@@ -218,10 +218,11 @@ std::vector<std::int64_t> rows_of_grams(const QwenGrams& grams) {
   return rows;
 }
 
-/// A token reads a row of each table; each stream weighs what they say.
+/// A token reads a row of each table, which peers share (`ngram_embedding` of the class's plan);
+/// each stream weighs what they say.
 Steps gram_features(const QwenGrams& grams, std::int64_t rows, const QwenStreams& streams) {
   const std::int64_t all = streams.all();
-  Steps steps{lookup("per-layer words", rows / grams.tables, grams.width)};
+  Steps steps{lookup("per-layer words", rows / grams.tables, grams.width, Split::inputs)};
   if (rows % grams.tables > 0)
     steps.push_back(numbers("per-layer words", rows % grams.tables * (grams.width / grams.tables)));
   const Step gate{.kind = StepKind::activation,
