@@ -41,12 +41,11 @@ void add_reasons_of_row(const Target& target, const Plan& plan, std::vector<std:
   const auto has = [](const auto& list, auto value) {
     return std::ranges::find(list, value) != list.end();
   };
-  const std::string pipeline = refusal(
-      target, {.schedule = plan.schedule,
-               .devices = pipeline_devices(plan),
-               .microbatches = plan.batch.microbatches,
-               .sharding = shared_states(plan),
-               .exchanges_beside = plan.kernels.overlap.experts && plan.parallelism.expert > 1});
+  const std::string pipeline = refusal(target, {.schedule = plan.schedule,
+                                                .devices = pipeline_devices(plan),
+                                                .microbatches = plan.batch.microbatches,
+                                                .sharding = shared_states(plan),
+                                                .exchanges_beside = exchanges_beside(plan)});
   if (!pipeline.empty() && !is_said(pipeline)) reasons.push_back(pipeline);
   if (!has_schedule(target, plan.schedule.name) && !is_said("schedule"))
     reasons.push_back(concat(target.system, " has no schedule ", plan.schedule.name));

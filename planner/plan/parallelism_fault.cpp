@@ -191,9 +191,7 @@ int replicas_of_experts(const Parallelism& parallelism, int peers) {
   return set / std::gcd(set, peers);
 }
 
-std::string against_exchanges_beside(const MessageOverlap& overlap, int expert,
-                                     std::string_view schedule, int microbatches) {
-  if (!overlap.experts || expert == 1) return "";
+std::string against_exchanges_beside(std::string_view schedule, int microbatches) {
   if (find_schedule(schedule).hides_messages) {
     return concat("schedule ", schedule, " runs exchanges between experts beside other work by ",
                   "itself, and so does overlap experts");

@@ -19,10 +19,9 @@ inline bool needs_equal_shares(const Parallelism& parallelism, Sharding sharding
 /// Of so many peers each, the fewest replicas of a stage whose devices are whole sets of experts.
 int replicas_of_experts(const Parallelism& parallelism, int peers);
 
-/// Why exchanges between experts do not run beside another microbatch's work, where there are any
-/// and layers are to have them so; else empty.
-std::string against_exchanges_beside(const MessageOverlap& overlap, int expert,
-                                     std::string_view schedule, int microbatches);
+/// Why exchanges between experts cannot run beside another microbatch's work under this schedule,
+/// with so many microbatches in a step; empty if they can.
+std::string against_exchanges_beside(std::string_view schedule, int microbatches);
 
 /// The stages' replicas and devices are those of a plan that is valid otherwise.
 std::optional<PlanFault> find_parallelism_fault(const Plan& plan, const Model& model);

@@ -89,6 +89,10 @@ Profile in_plan_order(const Profile& profile, const Plan& plan) {
   return reordered(profile, plan.order);
 }
 
+bool exchanges_beside(const Plan& plan) {
+  return plan.kernels.overlap.experts && plan.parallelism.expert > 1;
+}
+
 bool recomputes_selectively(const Plan& plan) {
   return std::ranges::any_of(plan.stages, [](const Stage& stage) {
     return std::ranges::find(stage.again, Recomputed::selective) != stage.again.end();

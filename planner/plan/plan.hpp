@@ -216,6 +216,8 @@ inline int tensor_degree(const Parallelism& parallelism, std::size_t peers) {
 }
 /// The most of any replica.
 int tensor_degree(const Plan& plan);
+/// Whether exchanges between experts on several devices run beside another microbatch's work.
+bool exchanges_beside(const Plan& plan);
 /// Whether any layer recomputes selectively.
 bool recomputes_selectively(const Plan& plan);
 /// Modules that it does again there; none where no layer recomputes selectively.

@@ -483,8 +483,8 @@ Fault check_overlap(const Subject& subject) {
     if (!why.empty()) return PlanFault{{"overlap"}, why, {"leave it away"}};
   }
   const Plan& plan = subject.plan;
-  const std::string why = against_exchanges_beside(plan.kernels.overlap, plan.parallelism.expert,
-                                                   plan.schedule.name, plan.batch.microbatches);
+  if (!exchanges_beside(plan)) return {};
+  const std::string why = against_exchanges_beside(plan.schedule.name, plan.batch.microbatches);
   if (why.empty()) return {};
   return PlanFault{{"overlap"}, why, {"leave it away"}};
 }

@@ -59,7 +59,7 @@ bool estimates_kernels(const Profile& profile) {
 void require_estimated_kernels(const Profile& profile) {
   if (estimates_kernels(profile)) return;
   fail_usage(
-      "kernels can be chosen for transformers whose costs are estimated; ",
+      "how layers run can be chosen for transformers whose costs are estimated; ",
       profile.entries.empty() ? "this model is no transformer" : "these layers were measured");
 }
 
@@ -112,11 +112,13 @@ void require_overlap(const LayerKernels& kernels, const Profile& profile,
 std::string overlap_of_nothing(const Plan& plan) {
   const MessageOverlap& overlap = plan.kernels.overlap;
   if (overlap.tensor && tensor_degree(plan) == 1)
-    return "there are no tensor-parallel peers, whose messages overlap tensor is about";
+    return "overlap tensor is of messages between tensor-parallel peers, and there are none";
   if (overlap.tensor && !plan.parallelism.sequence)
-    return "overlap tensor is of gathers and scatters of tokens, which sequence parallelism has";
+    return "overlap tensor is of gathers and scatters of tokens; without sequence parallelism "
+           "there are "
+           "none";
   if (overlap.experts && plan.parallelism.expert == 1)
-    return "experts have no peers, whose messages overlap experts is about";
+    return "overlap experts is of messages between experts, and each device has all of them";
   return "";
 }
 

@@ -253,20 +253,18 @@ std::string Space::against_pipeline(const Setting& setting, int devices) const {
     return why;
   }
   if (std::string why = against_shape(setting.schedule, devices); !why.empty()) return why;
-  const int expert = parallelism(setting).expert;
-  if (std::string why =
-          against_exchanges_beside(problem_.kernels.overlap, expert, setting.schedule.name,
-                                   setting.microbatches * setting.columns);
+  const bool beside = problem_.kernels.overlap.experts && parallelism(setting).expert > 1;
+  const int microbatches = setting.microbatches * setting.columns;
+  if (std::string why = beside ? against_exchanges_beside(setting.schedule.name, microbatches) : "";
       !why.empty()) {
     return why;
   }
   if (problem_.target == nullptr) return {};
-  return stagecraft::refusal(*problem_.target,
-                             {.schedule = setting.schedule,
-                              .devices = devices,
-                              .microbatches = setting.microbatches,
-                              .sharding = problem_.optimizer.sharding,
-                              .exchanges_beside = problem_.kernels.overlap.experts && expert > 1});
+  return stagecraft::refusal(*problem_.target, {.schedule = setting.schedule,
+                                                .devices = devices,
+                                                .microbatches = setting.microbatches,
+                                                .sharding = problem_.optimizer.sharding,
+                                                .exchanges_beside = beside});
 }
 
 std::string Space::against_question(const Plan& plan) const {
@@ -291,12 +289,12 @@ std::string Space::against_question(const Plan& plan) const {
     is_one = is_one || does(choice);
   if (!is_one) return "stages do not all recompute the same";
   if (problem_.target == nullptr) return {};
-  return stagecraft::refusal(*problem_.target, {.schedule = plan.schedule,
-                                                .devices = pipeline_devices(plan),
-                                                .microbatches = plan.batch.microbatches,
-                                                .sharding = plan.optimizer.sharding,
-                                                .exchanges_beside = plan.kernels.overlap.experts &&
-                                                                    plan.parallelism.expert > 1});
+  return stagecraft::refusal(*problem_.target,
+                             {.schedule = plan.schedule,
+                              .devices = pipeline_devices(plan),
+                              .microbatches = plan.batch.microbatches,
+                              .sharding = plan.optimizer.sharding,
+                              .exchanges_beside = stagecraft::exchanges_beside(plan)});
 }
 
 bool Space::allows_stages(int stages) const {

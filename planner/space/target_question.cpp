@@ -190,7 +190,7 @@ void require_launching(const LayerKernels& kernels, const Target& target) {
            "--overlap ", to_string(kernels.overlap));
   }
   if (!kernels.again.empty() && !target.recompute_modules) {
-    refuse(target, target.system, " has none of Megatron-LM's modules to do again; plan without ",
+    refuse(target, target.system, " does not recompute by Megatron-LM's modules; plan without ",
            "--recompute-modules");
   }
 }

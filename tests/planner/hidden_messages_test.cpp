@@ -166,11 +166,13 @@ TEST_CASE("what hides messages and what sends fewer make a step shorter", "[para
 
 TEST_CASE("exchanges are hidden once, and only where there is other work to hide them",
           "[parallelism]") {
-  const MessageOverlap beside{.experts = true};
-  CHECK(against_exchanges_beside(beside, 8, "1f1b", 4).empty());
-  CHECK(against_exchanges_beside({}, 8, "dualpipe", 1).empty());
-  CHECK(against_exchanges_beside(beside, 1, "dualpipe", 1).empty());
-  CHECK_THAT(against_exchanges_beside(beside, 8, "dualpipe", 8), ContainsSubstring("by itself"));
-  CHECK_THAT(against_exchanges_beside(beside, 8, "1f1b", 1),
-             ContainsSubstring("there is only one"));
+  CHECK(against_exchanges_beside("1f1b", 4).empty());
+  CHECK_THAT(against_exchanges_beside("dualpipe", 8), ContainsSubstring("by itself"));
+  CHECK_THAT(against_exchanges_beside("1f1b", 1), ContainsSubstring("there is only one"));
+  Plan plan = expert_plan(builtin_model("deepseek-v2-lite"), 4);
+  CHECK_FALSE(exchanges_beside(plan));
+  plan.kernels.overlap.experts = true;
+  CHECK(exchanges_beside(plan));
+  plan.parallelism.expert = 1;
+  CHECK_FALSE(exchanges_beside(plan));
 }

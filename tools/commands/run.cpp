@@ -246,6 +246,10 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
              BackendKind backend, const TransportMaker& transport, Interrupt* of_program) {
   const LoadedPlan loaded = load_plan(arguments.plan);
   console.input(loaded.path, loaded.hash);
+  if (const LayerModules modules = modules_again(loaded.plan); !modules.empty()) {
+    console.note(concat("selective layers do their attention again here, in place of ",
+                        "Megatron-LM's ", to_string(modules)));
+  }
   const Compiled compiled = compiled_for(arguments, loaded);
   if (transport.several_processes) {
     require_process_per_rank(ranks_of_run(loaded, compiled, backend));

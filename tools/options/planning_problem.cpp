@@ -174,6 +174,38 @@ std::vector<DeviceKind> kinds_of(const Problem& problem) {
   return kinds_in_use(problem.cluster, problem.devices, problem.excluded);
 }
 
+/// How layers run whose costs are estimated. Precision and devices are set.
+void set_kernels(Problem& problem, const PlanningOptions& options) {
+  if (!options.kernels.empty()) {
+    problem.kernels.framework = read_named("--kernels", options.kernels, read_framework);
+    require_estimated_kernels(problem.profile);
+  }
+  if (!options.dispatcher.empty()) {
+    problem.kernels.dispatcher = read_named("--dispatcher", options.dispatcher, read_dispatcher);
+    require_experts(problem.profile);
+  }
+  if (!options.cuda_graphs.empty()) {
+    problem.kernels.graphs = read_named("--cuda-graphs", options.cuda_graphs, read_cuda_graphs);
+    require_estimated_kernels(problem.profile);
+  }
+  if (!options.fp8_recipe.empty()) {
+    problem.kernels.float8_recipe =
+        read_named("--fp8-recipe", options.fp8_recipe, read_float8_recipe);
+    require_estimated_kernels(problem.profile);
+    require_float8_recipe(problem.kernels, problem.precision, kinds_of(problem));
+    forget_usual_float8_recipe(problem.kernels, kinds_of(problem));
+  }
+  if (!options.fused_loss.empty()) {
+    problem.kernels.fused_loss = read_named("--fused-loss", options.fused_loss, read_fused_loss);
+    require_estimated_kernels(problem.profile);
+    require_fused_loss(problem.kernels, problem.precision);
+  }
+  if (!options.overlap.empty()) {
+    problem.kernels.overlap = read_named("--overlap", options.overlap, read_message_overlap);
+    require_overlap(problem.kernels, problem.profile, kinds_of(problem));
+  }
+}
+
 /// Where a schedule that never drains has too few microbatches for all devices.
 std::string why_few_devices(const Problem& problem) {
   auto devices = static_cast<std::int64_t>(devices_in_use(problem).size());
@@ -358,34 +390,7 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   problem.precision = options.precision.empty()
                           ? usual_precision(loaded.profile, kinds_of(problem))
                           : read_named("--precision", options.precision, read_precision);
-  if (!options.kernels.empty()) {
-    problem.kernels.framework = read_named("--kernels", options.kernels, read_framework);
-    require_estimated_kernels(loaded.profile);
-  }
-  if (!options.dispatcher.empty()) {
-    problem.kernels.dispatcher = read_named("--dispatcher", options.dispatcher, read_dispatcher);
-    require_experts(loaded.profile);
-  }
-  if (!options.cuda_graphs.empty()) {
-    problem.kernels.graphs = read_named("--cuda-graphs", options.cuda_graphs, read_cuda_graphs);
-    require_estimated_kernels(loaded.profile);
-  }
-  if (!options.fp8_recipe.empty()) {
-    problem.kernels.float8_recipe =
-        read_named("--fp8-recipe", options.fp8_recipe, read_float8_recipe);
-    require_estimated_kernels(loaded.profile);
-    require_float8_recipe(problem.kernels, problem.precision, kinds_of(problem));
-    forget_usual_float8_recipe(problem.kernels, kinds_of(problem));
-  }
-  if (!options.fused_loss.empty()) {
-    problem.kernels.fused_loss = read_named("--fused-loss", options.fused_loss, read_fused_loss);
-    require_estimated_kernels(loaded.profile);
-    require_fused_loss(problem.kernels, problem.precision);
-  }
-  if (!options.overlap.empty()) {
-    problem.kernels.overlap = read_named("--overlap", options.overlap, read_message_overlap);
-    require_overlap(problem.kernels, loaded.profile, kinds_of(problem));
-  }
+  set_kernels(problem, options);
   problem.sequence = options.sequence > 0 ? options.sequence : usual_sequence(loaded.profile);
   problem.global_batch = batch_for(options, loaded.profile);
   problem.microbatches = microbatch_choices(options, loaded.profile, problem.global_batch);

@@ -322,10 +322,9 @@ std::string words_of_costs(const Plan& plan, Provenance provenance) {
     of.push_back(fmt::format("fp8 scaled {}", to_string(*plan.kernels.float8_recipe)));
   if (plan.kernels.fused_loss == FusedLoss::native) of.emplace_back("a compiled loss");
   if (plan.kernels.fused_loss == FusedLoss::te) of.emplace_back("a fused loss");
-  const MessageOverlap& overlap = plan.kernels.overlap;
-  if (overlap.tensor && tensor_degree(plan) > 1) of.emplace_back("tensor messages overlapped");
-  if (overlap.experts && plan.parallelism.expert > 1)
-    of.emplace_back("experts' messages overlapped");
+  if (plan.kernels.overlap.tensor && tensor_degree(plan) > 1)
+    of.emplace_back("tensor messages overlapped");
+  if (exchanges_beside(plan)) of.emplace_back("experts' messages overlapped");
   const std::string_view with = plan.kernels.framework == Framework::torch ? " of " : " with ";
   return fmt::format("{} costs{}{}", to_string(provenance), of.empty() ? "" : with,
                      fmt::join(of, ", "));

@@ -35,6 +35,12 @@ void set_float8_recipe(const Wishes& wishes, Plan& plan) {
   }
 }
 
+void require_selective_stages(const Wishes& wishes, const Plan& plan) {
+  if (wishes.find("recompute-modules") == nullptr || recomputes_selectively(plan)) return;
+  fail_usage("--set recompute-modules: no stage recomputes selectively, so there are no modules ",
+             "to do again; add --set recompute=selective");
+}
+
 }  // namespace
 
 void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
@@ -68,16 +74,6 @@ void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
                                        std::int64_t{1} << 40);
   }
 }
-
-namespace {
-
-void require_selective_stages(const Wishes& wishes, const Plan& plan) {
-  if (wishes.find("recompute-modules") == nullptr || recomputes_selectively(plan)) return;
-  fail_usage("--set recompute-modules: no stage recomputes selectively, so there are no modules ",
-             "to do again; add --set recompute=selective");
-}
-
-}  // namespace
 
 void set_recompute(const Wishes& wishes, const Model& model, Plan& plan) {
   const Change* change = wishes.find("recompute");

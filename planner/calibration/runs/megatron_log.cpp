@@ -15,6 +15,7 @@
 
 #include "planner/calibration/measured_runs.hpp"
 #include "planner/calibration/megatron_arguments.hpp"
+#include "planner/interop/importers/arguments_dump.hpp"
 #include "planner/interop/importers/flag_words.hpp"
 #include "planner/interop/megatron_names.hpp"
 #include "profiles/cluster.hpp"

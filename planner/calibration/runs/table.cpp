@@ -147,6 +147,9 @@ void settle(RunDraft& draft, const Cell& row, const RunFileOptions& options) {
     if (!why.empty()) row.fail(why);
   }
   require_modules(draft, row);
+  if (recipe.overlapped_exchanges &&
+      (!recipe.transformer.experts || recipe.work.expert_parallel == 1))
+    row.fail("exchanges between experts overlap, and no device has only some of the experts");
   recipe.microbatches = number_in(*draft.global_batch) / at_once;
   assume(draft);
   if (draft.run.label.empty())

@@ -101,8 +101,8 @@ void require_usual_launching(Reasons& reasons, const Plan& plan) {
                 to_string(plan.kernels.overlap), "; megatron has it");
   }
   if (!modules_again(plan).empty()) {
-    reasons.add(" has none of Megatron-LM's modules, of which the plan recomputes ",
-                to_string(modules_again(plan)));
+    reasons.add(" does not recompute by Megatron-LM's modules, as the plan does (",
+                to_string(modules_again(plan)), ")");
   }
   if (plan.kernels.float8_recipe) {
     reasons.add(" is exported without an fp8 recipe, and the plan has ",

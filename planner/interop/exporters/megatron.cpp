@@ -412,10 +412,8 @@ void add_start(Line& line, const Transformer& transformer) {
 /// not.
 std::string environment_of(const Plan& plan, const Degrees& degrees) {
   if (shards_gradients(plan.optimizer.sharding)) return "unset CUDA_DEVICE_MAX_CONNECTIONS\n";
-  if (degrees.tensor == 1 && degrees.context == 1) {
-    const bool overlaps = plan.kernels.overlap.experts && plan.parallelism.expert > 1;
-    return overlaps ? "export CUDA_DEVICE_MAX_CONNECTIONS=32\n" : "";
-  }
+  if (degrees.tensor == 1 && degrees.context == 1)
+    return exchanges_beside(plan) ? "export CUDA_DEVICE_MAX_CONNECTIONS=32\n" : "";
   return "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
 }
 

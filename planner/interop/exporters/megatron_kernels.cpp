@@ -151,7 +151,7 @@ void add_overlap(Reasons& reasons, Line& line, const Plan& plan) {
                   "parallelism alone; plan with --sequence-parallel on");
     }
   }
-  if (overlap.experts && plan.parallelism.expert > 1) add_overlap_of_experts(reasons, line, plan);
+  if (exchanges_beside(plan)) add_overlap_of_experts(reasons, line, plan);
 }
 
 void require_arguments(Reasons& reasons, const Plan& plan) {

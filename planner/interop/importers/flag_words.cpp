@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "planner/interop/importers/arguments_dump.hpp"
 #include "planner/interop/importers/common.hpp"
+#include "planner/interop/importers/script_folder.hpp"
 #include "planner/interop/importers/shell/reader.hpp"
 #include "planner/interop/importers/yaml_words.hpp"
 #include "profiles/json.hpp"
@@ -98,22 +98,6 @@ bool looks_like_yaml(std::string_view content, const std::string& file) {
 
 // --- A log ---
 
-constexpr std::string_view dump_begins = "- arguments -", dump_ends = "- end of arguments -";
-
-/// "[default0]:  num_layers ............ 32"; nothing for other lines.
-std::optional<FlagWord> read_argument(std::string_view line) {
-  const std::size_t dots = line.find(" .");
-  const std::size_t ends =
-      dots == std::string_view::npos ? dots : line.find_first_not_of('.', dots + 1);
-  if (ends == std::string_view::npos || line[ends] != ' ') return {};
-  const std::string before = trim(line.substr(0, dots));
-  FlagWord word{.name = plain_flag_name(before.substr(before.find_last_of(" \t:]") + 1)),
-                .value = trim(line.substr(ends))};
-  word.place.column = static_cast<int>(ends) + 2;
-  if (word.name.empty()) return {};
-  return word;
-}
-
 /// Of several arguments for the chunks of a rank, Megatron-LM computes one of the others.
 bool is_derived(const FlagWord& word, const std::vector<FlagWord>& all) {
   return word.name == "virtual-pipeline-model-parallel-size" &&
@@ -135,45 +119,6 @@ std::vector<FlagWord> read_log(std::string_view content, const std::string& file
 }
 
 // --- The shell ---
-
-/// Reads scripts beside the first one: from its folder, the one of the other, or those above.
-class ScriptFolder {
- public:
-  ScriptFolder(const std::string& file, std::vector<OtherFile>& others)
-      : folder_(std::filesystem::path(file).parent_path()), others_(others) {}
-
-  std::optional<std::string> read(const std::string& name) {
-    namespace fs = std::filesystem;
-    const fs::path path(name);
-    std::vector<fs::path> places{path};
-    if (path.is_relative()) {
-      places = {folder_ / path};
-      fs::path above = folder_;
-      for (int i = 0; i < 4 && above.has_parent_path() && above != above.parent_path(); ++i) {
-        above = above.parent_path();
-        places.push_back(above / path);
-      }
-      if (!others_.empty()) places.push_back(fs::path(others_.back().path).parent_path() / path);
-      places.push_back(path);
-      places.push_back(folder_ / path.filename());
-    }
-    for (const fs::path& place : places) {
-      std::error_code ignored;
-      if (!fs::is_regular_file(place, ignored)) continue;
-      constexpr std::uintmax_t most = std::uintmax_t{4} << 20;  // no script is larger
-      if (fs::file_size(place, ignored) > most)
-        fail(place.string(), " has more than ", most, " bytes, which is no launch script");
-      std::string content = read_file(place);
-      others_.push_back({place.lexically_normal().string(), content});
-      return content;
-    }
-    return {};
-  }
-
- private:
-  std::filesystem::path folder_;
-  std::vector<OtherFile>& others_;
-};
 
 class LaunchReader {
  public:
@@ -359,11 +304,11 @@ class LaunchReader {
   void add_recipe(const shell::Text& flag, const shell::Text& file, FlagLaunch& launch) const {
     const std::string& characters = file.characters();
     if (!is_yaml_by_name(characters)) return;
-    // What is in front of the last hole is where the script's folder is.
+    // A hole in front of all is where the script's folder is; another leaves open which file it is.
     const std::size_t mark = characters.rfind(shell::Text::hole_mark);
-    std::string path =
-        mark == std::string::npos ? characters : characters.substr(mark + shell::Text::hole_size);
-    while (mark != std::string::npos && path.starts_with('/')) path.erase(0, 1);
+    std::string path = mark == std::string::npos ? characters : "";
+    if (mark == 0) path = characters.substr(shell::Text::hole_size);
+    while (mark == 0 && path.starts_with('/')) path.erase(0, 1);
     launch.recipes.push_back({.said = {concat(flag.characters(), " ", reading_.shown(file)),
                                        reading_.source_place(flag.place())},
                               .path = path,
@@ -411,7 +356,8 @@ class LaunchReader {
           // The place of a value that a variable has is the flag's.
           if (launch.words.back().place.line != place.line) launch.words.back().place = place;
         } else if (continues_list(word, launch)) {
-          *launch.words.back().value += " " + word;
+          *launch.words.back().value += " " + reading_.shown(text);
+          launch.words.back().missing = missing_in(text);
         } else if (is_override(word, overrides, name, equals)) {
           add_override(text, name, equals, launch);
         } else if (text.only_unknown() >= 0) {
@@ -470,7 +416,7 @@ void read_configurations(const FlagLaunch& launch, ScriptFolder& folder, FlagRea
   for (const FlagWord& word : launch.words) {
     const bool names_one = word.name == "deepspeed-config" && word.value && word.missing.empty();
     if (!names_one || result.documents.contains(*word.value)) continue;
-    if (auto content = folder.read(*word.value)) result.documents[*word.value] = *content;
+    if (auto file = folder.read(*word.value)) result.documents[*word.value] = file->content;
   }
 }
 
@@ -493,28 +439,45 @@ std::vector<FlagWord> words_below(const std::string& mount, const std::vector<Fl
   return below;
 }
 
-/// Puts what the launch's recipes say in front of what it says itself, which stands over them.
+void note_once(std::vector<std::string>& notes, const std::string& note) {
+  if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
+}
+
+/// What the recipe says and the launch does not, below the recipe's mount.
+std::vector<FlagWord> words_of_recipe(const NamedRecipe& recipe, const OtherFile& file,
+                                      const FlagLaunch& launch, FlagReading& result) {
+  std::vector<std::string> notes;
+  std::vector<FlagWord> words = read_yaml_words(file.content, file.path, result.others, notes,
+                                                words_below(recipe.mount, launch.words));
+  for (const std::string& note : notes) note_once(result.notes, note);
+  if (!has_degrees(words)) {
+    note_once(result.notes, concat(file.path, ", which ", recipe.said.text,
+                                   " names, sets no degree of parallelism, and is not read"));
+    return {};
+  }
+  for (FlagWord& word : words) {
+    if (!recipe.mount.empty())
+      word.section = recipe.mount + (word.section.empty() ? "" : "." + word.section);
+  }
+  std::erase_if(words, [&](const FlagWord& word) {
+    return std::ranges::any_of(launch.words, [&](const FlagWord& own) {
+      return own.name == word.name && own.section == word.section;
+    });
+  });
+  return words;
+}
+
+/// Puts what the launch's recipes say in front of what it says itself, which stands over them, as
+/// the last recipe does over those before it.
 void read_recipes(FlagLaunch& launch, ScriptFolder& folder, FlagReading& result) {
   std::vector<NamedRecipe> absent;
-  for (const NamedRecipe& recipe : launch.recipes) {
-    const std::optional<std::string> content = folder.read(recipe.path);
-    if (!content) {
-      absent.push_back(recipe);
+  for (auto recipe = launch.recipes.rbegin(); recipe != launch.recipes.rend(); ++recipe) {
+    const std::optional<OtherFile> file = folder.read(recipe->path);
+    if (!file) {
+      absent.insert(absent.begin(), *recipe);
       continue;
     }
-    const std::string file = result.others.back().path;
-    std::vector<FlagWord> words = read_yaml_words(*content, file, result.others, result.notes,
-                                                  words_below(recipe.mount, launch.words));
-    if (!has_degrees(words)) continue;
-    for (FlagWord& word : words) {
-      if (!recipe.mount.empty())
-        word.section = recipe.mount + (word.section.empty() ? "" : "." + word.section);
-    }
-    std::erase_if(words, [&](const FlagWord& word) {
-      return std::ranges::any_of(launch.words, [&](const FlagWord& own) {
-        return own.name == word.name && own.section == word.section;
-      });
-    });
+    const std::vector<FlagWord> words = words_of_recipe(*recipe, *file, launch, result);
     launch.words.insert(launch.words.begin(), words.begin(), words.end());
   }
   launch.recipes = absent;
@@ -526,7 +489,10 @@ FlagReading read_shell(std::string_view content, const std::string& file,
   ScriptFolder folder(file, result.others);
   shell::Settings settings;
   settings.variables = variables;
-  settings.read_file = [&](const std::string& name) { return folder.read(name); };
+  settings.read_file = [&](const std::string& name) {
+    const std::optional<OtherFile> read = folder.read(name);
+    return read ? std::optional(read->content) : std::nullopt;
+  };
   settings.flags_with_bars = {"--pipeline-model-parallel-layout",
                               "--pipeline_model_parallel_layout", "--hybrid-layer-pattern",
                               "--hybrid-override-pattern"};
@@ -560,28 +526,6 @@ FlagReading read_shell(std::string_view content, const std::string& file,
 }
 
 }  // namespace
-
-bool has_arguments_dump(std::string_view content) {
-  return content.find(dump_begins) != std::string_view::npos;
-}
-
-std::vector<FlagWord> read_arguments_dump(std::string_view content, const std::string& file) {
-  std::vector<FlagWord> words;
-  bool inside = false;
-  for (int number = 1; !content.empty(); ++number) {
-    const std::size_t end = std::min(content.find('\n'), content.size());
-    const std::string_view line = content.substr(0, end);
-    if (line.find(dump_ends) != std::string_view::npos) break;
-    if (line.find(dump_begins) != std::string_view::npos) inside = true;
-    if (std::optional<FlagWord> word = read_argument(line); word && inside) {
-      word->place.file = file;
-      word->place.line = number;
-      words.push_back(*std::move(word));
-    }
-    content.remove_prefix(std::min(end + 1, content.size()));
-  }
-  return words;
-}
 
 FlagReading read_flags(std::string_view content, const std::string& file,
                        const ScriptVariables& variables) {

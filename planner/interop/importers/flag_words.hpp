@@ -67,13 +67,6 @@ struct FlagReading {
   std::vector<std::string> variables;  ///< that --set could give
 };
 
-/// Whether the text is a log with Megatron-LM's arguments between two lines of hyphens.
-bool has_arguments_dump(std::string_view content);
-
-/// The arguments of such a log, each with its value as it is printed ("None", "False", "32"), of
-/// the first rank that prints them.
-std::vector<FlagWord> read_arguments_dump(std::string_view content, const std::string& file);
-
 /// All launches of a script; of other kinds of files, the one. A log's if it has a dump of
 /// arguments; else YAML by its name, JSON if it starts with a brace, YAML if it has a line
 /// `NAME: …` before any word that starts with two hyphens stands alone and is no script by its

@@ -67,7 +67,7 @@ class LaunchParser {
     const auto& [text, place] = recipe.said;
     parsed_.launch.notes.push_back(concat(place.file, ":", place.line, ": ", text,
                                           " names a recipe that is not beside the script; what "
-                                          "only that sets is not in the plan"));
+                                          "that file alone sets is not in the plan"));
   }
 
   /// That there is none says something of a switch, and nothing of the rest.

@@ -18,11 +18,10 @@
 #include "planner/costs/stage_recompute.hpp"
 #include "planner/interop/importers.hpp"
 #include "planner/interop/importers/common.hpp"
+#include "planner/interop/importers/megatron_kernels.hpp"
 #include "planner/interop/importers/megatron_layout.hpp"
-#include "planner/interop/megatron_names.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "planner/problem/defaults.hpp"
-#include "profiles/kernel_times.hpp"
 #include "profiles/prediction_modules.hpp"
 #include "profiles/text.hpp"
 
@@ -104,28 +103,20 @@ struct MegatronRecompute {
   int run = 1;
 };
 
-/// Whether all modules that are to be done again are of no layer, or of none that plans know.
-bool does_nothing_again(const MegatronFlags& flags, const Model& model) {
-  if (flags.recomputes_experts) return false;
-  const bool is_said = !flags.recompute_modules.empty() || !flags.strange_modules.empty();
-  const LayerModules& modules = flags.recompute_modules;
-  return is_said && model.transformer && modules.without(modules_of(model)) == modules;
-}
-
 MegatronRecompute recompute_of(const MegatronFlags& flags, const Model& model,
                                const std::vector<MegatronStage>& stages) {
   int most = 0;
   for (const MegatronStage& stage : stages) most = std::max(most, stage.layers);
   if (flags.recompute == "full" && flags.recomputes_experts)
     fail("Megatron-LM refuses --moe-layer-recompute beside --recompute-granularity full");
-  if (flags.recompute.empty() && !flags.recomputes_experts) return {};
-  if (flags.recompute == "selective" && does_nothing_again(flags, model)) return {};
-  if (flags.recompute == "selective" || flags.recomputes_experts) {
+  if (recomputes_modules(flags)) {
     if (!flags.recompute_method.empty()) {
       fail("Megatron-LM refuses --recompute-method beside --recompute-granularity selective");
     }
+    if (recomputes_nothing_there(flags, model)) return {};
     return {.layers = Recomputed::selective, .first_layers = most};
   }
+  if (flags.recompute.empty()) return {};
   if (flags.recompute != "full") {
     fail("--recompute-granularity ", flags.recompute, ": expected full or selective");
   }
@@ -319,131 +310,6 @@ std::vector<std::string> shape_notes(const MegatronFlags& flags, const Model& mo
       concat("the flags are of another shape than the model \"", model.name, "\": ", differences)};
 }
 
-/// Tokens of a model without experts go nowhere.
-std::optional<Dispatcher> dispatcher_of(const MegatronFlags& flags, const Model& model) {
-  if (flags.dispatcher.empty() || !has_experts(model)) return {};
-  return dispatcher_in_megatron(flags.dispatcher, flags.flex);
-}
-
-std::optional<CudaGraphs> graphs_of(const MegatronFlags& flags) {
-  if (flags.graphs.empty()) return {};
-  return graphs_in_megatron(flags.graphs, flags.graph_scope);
-}
-
-/// What the flags say of fp8, whoever says that it is.
-std::optional<Float8Recipe> float8_recipe_of(const MegatronFlags& flags, bool is_fp8) {
-  if (!is_fp8 || flags.fp8_recipe.empty()) return {};
-  return float8_recipe_in_megatron(flags.fp8_recipe);
-}
-
-bool is_usual(Float8Recipe recipe, const Cluster& cluster) {
-  return std::ranges::all_of(kinds_in_use(cluster), [&](const DeviceKind& kind) {
-    return usual_float8_recipe(kind.name) == recipe;
-  });
-}
-
-/// Modules that selective recomputation does again. Megatron-LM's older flag adds the experts to
-/// those that are said, or to its core attention.
-LayerModules modules_again(const MegatronFlags& flags) {
-  LayerModules modules = flags.recompute_modules;
-  if (!flags.recomputes_experts) return modules;
-  if (modules.empty()) modules.add(LayerModule::core_attention);
-  modules.add(LayerModule::experts);
-  return modules;
-}
-
-bool recomputes_modules(const MegatronFlags& flags) {
-  return flags.recompute == "selective" || flags.recomputes_experts;
-}
-
-/// What of them plans do not take over, in sentences.
-std::vector<std::string> module_notes(const MegatronFlags& flags, const Model& model) {
-  std::vector<std::string> notes;
-  if (!flags.strange_modules.empty()) {
-    notes.push_back(concat("--recompute-modules ", flags.strange_modules,
-                           " is no module that plans know; they keep what is in it"));
-  }
-  const LayerModules modules = modules_again(flags);
-  LayerModules usual;
-  usual.add(LayerModule::core_attention);
-  if (!recomputes_modules(flags)) {
-    // A log has the usual one in any case.
-    if (!modules.without(usual).empty()) {
-      notes.push_back(concat("--recompute-modules ", to_string(modules),
-                             " counts beside --recompute-granularity selective alone"));
-    }
-    return notes;
-  }
-  const LayerModules absent = modules.without(modules_of(model));
-  if (!absent.empty()) {
-    notes.push_back(concat("no layer of ", model.name, " has ", to_string(absent),
-                           ", so --recompute-modules does nothing there"));
-  }
-  return notes;
-}
-
-std::optional<LayerModules> recompute_modules_of(const MegatronFlags& flags, const Model& model) {
-  if (!recomputes_modules(flags)) return {};
-  const LayerModules modules = modules_again(flags);
-  const LayerModules there = modules.without(modules.without(modules_of(model)));
-  return there.empty() ? std::nullopt : std::optional(there);
-}
-
-/// Messages that there are, beside kernels of Megatron-LM's layers. It divides tokens between
-/// tensor-parallel peers where it overlaps their messages.
-std::optional<MessageOverlap> overlap_of(const MegatronFlags& flags, const Model& model) {
-  const MessageOverlap overlap{
-      .tensor = flags.overlaps_tensor && flags.tensor > 1 && flags.sequence_parallel,
-      .experts = flags.overlaps_experts && flags.expert > 1 && has_experts(model)};
-  return overlap.empty() ? std::nullopt : std::optional(overlap);
-}
-
-/// Flags of messages that there are not.
-std::vector<std::string> overlap_notes(const MegatronFlags& flags, const Model& model) {
-  std::vector<std::string> notes;
-  if (flags.overlaps_tensor && flags.tensor > 1 && !flags.sequence_parallel)
-    notes.emplace_back("--tp-comm-overlap does nothing without --sequence-parallel");
-  if (flags.overlaps_tensor && flags.tensor == 1)
-    notes.emplace_back("--tp-comm-overlap does nothing without tensor-parallel peers");
-  if (flags.overlaps_experts && (flags.expert == 1 || !has_experts(model))) {
-    notes.emplace_back(
-        "--overlap-moe-expert-parallel-comm does nothing where experts have no peers");
-  }
-  return notes;
-}
-
-/// How layers run, beside what the command line says of it.
-void set_kernels(const MegatronFlags& flags, PlanQuestion& question) {
-  PlanOptions& options = question.options;
-  options.dispatcher = said_once(dispatcher_of(flags, question.profile.model),
-                                 "--moe-token-dispatcher-type", options.dispatcher, "--dispatcher");
-  options.graphs =
-      said_once(graphs_of(flags), "--cuda-graph-impl", options.graphs, "--cuda-graphs");
-  if (flags.fused_loss) {
-    const std::optional loss = flags.loss_fusion == "te" ? FusedLoss::te : FusedLoss::native;
-    options.fused_loss =
-        said_once(loss, "--cross-entropy-loss-fusion", options.fused_loss, "--fused-loss");
-  }
-  // PyTorch's layers have no such modules.
-  const bool is_megatron = options.kernels.value_or(Framework::megatron) == Framework::megatron;
-  if (is_megatron && estimates_kernels(question.profile)) {
-    options.recompute_modules =
-        said_once(recompute_modules_of(flags, question.profile.model), "--recompute-modules",
-                  options.recompute_modules, "--recompute-modules");
-    options.overlap = said_once(overlap_of(flags, question.profile.model),
-                                "--tp-comm-overlap, --overlap-moe-expert-parallel-comm",
-                                options.overlap, "--overlap");
-  }
-  const bool is_fp8 = options.precision && is_float8(*options.precision);
-  options.float8_recipe = said_once(float8_recipe_of(flags, is_fp8), "--fp8-recipe",
-                                    options.float8_recipe, "--fp8-recipe");
-  // Without a word Megatron-LM has it; PyTorch's kernels have none.
-  if (is_megatron && !flags.fp8.empty() && !options.float8_recipe)
-    options.float8_recipe = Float8Recipe::delayed;
-  if (options.float8_recipe && is_usual(*options.float8_recipe, question.cluster))
-    options.float8_recipe.reset();
-}
-
 PlanQuestion with_flags(PlanQuestion question, const MegatronFlags& flags) {
   PlanOptions& options = question.options;
   const std::optional<Sharding> sharding = sharding_of(flags);
@@ -533,8 +399,8 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
                         .unknown = std::move(launch.unknown),
                         .others = std::move(launch.others)};
   for (std::string& note : shape_notes(flags, model)) imported.notes.push_back(std::move(note));
-  for (std::string& note : module_notes(flags, model)) imported.notes.push_back(std::move(note));
-  for (std::string& note : overlap_notes(flags, model)) imported.notes.push_back(std::move(note));
+  for (std::string& note : kernel_notes(flags, imported.plan.kernels.framework, model))
+    imported.notes.push_back(std::move(note));
   imported.plan.parallelism = parallelism_of(flags, question.cluster, model);
   const int layers = layers_of(flags, model);
   require_few_stages(flags, layers);

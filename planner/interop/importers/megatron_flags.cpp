@@ -1,4 +1,5 @@
 #include "planner/interop/importers/megatron_flags.hpp"
+#include "planner/interop/importers/arguments_dump.hpp"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "profiles/json.hpp"
+#include "planner/interop/importers/script_folder.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -50,8 +50,15 @@ class YamlReader {
     throw Error(ErrorKind::input, message, place_of(node));
   }
 
-  void members(const YAML::Node& node, const std::string& section, int depth) {
+  /// Of all that is looked at, however deep it is and however often it is referred to.
+  void count(const YAML::Node& node, int depth) {
     if (depth > deepest_yaml) fail_at(node, "the YAML is nested too deeply");
+    if (++nodes_ > most_nodes)
+      fail_at(node, concat("the YAML unfolds to more than ", most_nodes, " values"));
+  }
+
+  void members(const YAML::Node& node, const std::string& section, int depth) {
+    count(node, depth);
     if (node.IsSequence()) {
       for (const YAML::Node& element : node) {
         if (element.IsMap()) members(element, section, depth + 1);
@@ -60,8 +67,7 @@ class YamlReader {
     }
     if (!node.IsMap()) return;
     for (const auto& member : node) {
-      if (++nodes_ > most_nodes)
-        fail_at(node, concat("the YAML unfolds to more than ", most_nodes, " values"));
+      count(node, depth);
       if (!member.first.IsScalar()) continue;
       const std::string key = member.first.Scalar();
       if (key == "<<") {
@@ -75,14 +81,14 @@ class YamlReader {
   /// `<<: *base` and `<<: [*one, *two]`; the mapping's own keys come first.
   void merge(const YAML::Node& from, const YAML::Node& into, const std::string& section,
              int depth) {
+    count(from, depth);
     if (from.IsSequence()) {
       for (const YAML::Node& one : from) merge(one, into, section, depth + 1);
       return;
     }
     if (!from.IsMap()) fail_at(from, "what is merged with \"<<\" is no mapping");
     for (const auto& member : from) {
-      if (++nodes_ > most_nodes)
-        fail_at(from, concat("the YAML unfolds to more than ", most_nodes, " values"));
+      count(from, depth);
       const std::string key = member.first.IsScalar() ? member.first.Scalar() : "";
       if (key == "<<") {
         merge(member.second, into, section, depth + 1);
@@ -118,9 +124,7 @@ class YamlReader {
   }
 
   std::string flow(const YAML::Node& node, int depth) {
-    if (depth > deepest_yaml) fail_at(node, "the YAML is nested too deeply");
-    if (++nodes_ > most_nodes)
-      fail_at(node, concat("the YAML unfolds to more than ", most_nodes, " values"));
+    count(node, depth);
     if (!node.IsSequence()) return node.IsScalar() ? node.Scalar() : "";
     std::string text = "[";
     for (const YAML::Node& element : node) {
@@ -149,6 +153,7 @@ class YamlReader {
   /// from where a launcher mounts the file (`${training.model.heads}`), `${.heads}` from beside it;
   /// `${multiply:a, b}` of NeMo's launcher. What has no value here is left as it stands.
   std::string interpolated(const std::string& text, FlagWord& word, int depth) {
+    count(root_, 0);
     if (!text.starts_with("${") || !text.ends_with('}') || depth > 10) return text;
     const std::string inside = text.substr(2, text.size() - 3);
     const std::size_t colon = inside.find(':');
@@ -187,10 +192,12 @@ class YamlReader {
 
   std::optional<std::string> scalar_at(const std::vector<std::string>& names) const {
     for (auto file = files_.rbegin(); file != files_.rend(); ++file) {
-      const bool is_below = !file->mount.empty();
-      if (is_below && (names.empty() || names.front() != file->mount)) continue;
-      if (auto found = scalar_in(file->root, {names.begin() + (is_below ? 1 : 0), names.end()}))
-        return found;
+      const std::vector<std::string> mount =
+          file->mount.empty() ? std::vector<std::string>{} : split(file->mount, '.');
+      if (mount.size() > names.size() || !std::equal(mount.begin(), mount.end(), names.begin()))
+        continue;
+      const auto below = names.begin() + static_cast<std::ptrdiff_t>(mount.size());
+      if (auto found = scalar_in(file->root, {below, names.end()})) return found;
     }
     return {};
   }
@@ -279,6 +286,7 @@ struct RecipeDefault {
   std::string mount;
   int line = 0;
   bool is_self = false;
+  bool is_global = false;  ///< below no key, whatever the recipe stands below
 };
 
 /// `defaults: base.yaml`, as NeMo RL has it; `- folder/base@_here_` and `- group: choice`, as Hydra
@@ -290,20 +298,22 @@ std::vector<RecipeDefault> defaults_of(const YAML::Node& root) {
   std::vector<RecipeDefault> defaults;
   const auto add = [&](const YAML::Node& node, std::string path, std::string mount) {
     const std::size_t at = path.find('@');
+    const std::string where = at == std::string::npos ? "" : path.substr(at + 1);
     if (at != std::string::npos) {
-      const std::string where = path.substr(at + 1);
       mount = where == "_here_" || where == "_global_" ? "" : where;
       path.resize(at);
     }
-    defaults.push_back({path, mount, node.Mark().line + 1, path == "_self_"});
+    defaults.push_back({path, mount, node.Mark().line + 1, path == "_self_", where == "_global_"});
   };
   const auto add_one = [&](const YAML::Node& node) {
     if (node.IsScalar()) return add(node, node.Scalar(), "");
     if (!node.IsMap()) return;
     for (const auto& member : node) {
-      const std::string group = member.first.IsScalar() ? member.first.Scalar() : "";
-      const bool is_choice = member.second.IsScalar() && !group.starts_with("override ");
-      if (is_choice && member.second.Scalar() != "null" && !group.starts_with("hydra"))
+      std::string group = member.first.IsScalar() ? member.first.Scalar() : "";
+      for (const std::string_view word : {"optional ", "override "})
+        if (group.starts_with(word)) group.erase(0, word.size());
+      if (member.second.IsScalar() && member.second.Scalar() != "null" &&
+          !group.starts_with("hydra"))
         add(node, group + "/" + member.second.Scalar(), group);
     }
   };
@@ -326,8 +336,9 @@ class RecipeFiles {
     constexpr std::size_t most = 50;
     if (depth > deepest || files_.size() >= most) {
       throw Error(ErrorKind::input,
-                  concat("more than ", depth > deepest ? deepest : static_cast<int>(most),
-                         " recipes begin with each other; does one begin with itself?"),
+                  depth > deepest ? concat("recipes begin with each other more than ", deepest,
+                                           " deep; does one begin with itself?")
+                                  : concat("more than ", most, " recipes together are one"),
                   SourcePlace{file, 1, 1});
     }
     const YAML::Node root = of_yaml(file, [&] { return YAML::Load(std::string(content)); });
@@ -348,20 +359,25 @@ class RecipeFiles {
  private:
   void add_default(const RecipeDefault& one, const std::string& file, const std::string& mount,
                    int depth) {
-    namespace fs = std::filesystem;
-    const std::string below =
-        mount.empty() || one.mount.empty() ? mount + one.mount : mount + "." + one.mount;
+    const bool is_below = !mount.empty() && !one.mount.empty();
+    const std::string below = one.is_global ? one.mount
+                              : is_below    ? mount + "." + one.mount
+                                            : mount + one.mount;
+    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
     for (const char* ending : {"", ".yaml", ".yml"}) {
-      const fs::path path = fs::path(file).parent_path() / (one.path + ending);
-      std::error_code ignored;
-      if (!fs::is_regular_file(path, ignored)) continue;
-      const std::string name = path.lexically_normal().string();
-      others_.push_back({name, read_file(path)});
-      const std::string content = others_.back().content;
-      return add(content, name, below, depth + 1);
+      // A slash in front is the root of all recipes.
+      const std::string path =
+          one.path.substr(std::min(one.path.find_first_not_of('/'), one.path.size()));
+      const bool is_of_root = path.size() < one.path.size();
+      for (const auto& place : is_of_root ? folders_above(folder) : std::vector{folder}) {
+        std::optional<OtherFile> other = read_other_file(place / (path + ending));
+        if (!other) continue;
+        others_.push_back(*other);
+        return add(other->content, other->path, below, depth + 1);
+      }
     }
     notes_.push_back(concat(file, ":", one.line, ": the recipe begins with ", one.path,
-                            ", which is not beside it; what that sets is not in the plan"));
+                            ", which is not beside it; what that file sets is not in the plan"));
   }
 
   std::vector<YamlFile> files_;

@@ -47,11 +47,13 @@ bool take_precision(const FlagWord& word, ParsedLaunch& parsed) {
 /// A number that the plan's batch follows from.
 std::optional<std::int64_t> number_in(const FlagWord& word) {
   if (!word.value || word.is_null || !word.missing.empty()) return {};
-  FlagWord flag = word;
-  flag.name = "micro-batch-size";
-  MegatronFlags number;
-  take_megatron_flag(flag, number);
-  return number.microbatch;
+  const std::string& text = *word.value;
+  std::int64_t number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault == std::errc{} && end == text.data() + text.size() && number > 0) return number;
+  throw Error(ErrorKind::input,
+              concat(word.name, ": expected an integer of at least 1, found \"", text, "\""),
+              word.place);
 }
 
 /// Its members are switched by one: `fp8: false` beside `fp8_hybrid: true` is no FP8.
@@ -107,14 +109,6 @@ bool take_nemo_flag(const FlagWord& word, ParsedLaunch& parsed) {
   return true;
 }
 
-/// "Adam" is `adam` among Megatron-LM's words.
-std::string in_small_letters(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
-
 /// A pipeline of 0 ranks is none; what is trained in 16 bits has its kind beside the switch.
 bool take_neox_flag(const FlagWord& word, ParsedLaunch& parsed) {
   MegatronFlags& flags = parsed.launch.flags;
@@ -128,7 +122,7 @@ bool take_neox_flag(const FlagWord& word, ParsedLaunch& parsed) {
     return true;
   }
   if (word.section == "optimizer" && word.name == "type" && word.value) {
-    flags.optimizer = in_small_letters(*word.value);
+    flags.optimizer = lower_case(*word.value);
     return true;
   }
   return false;
@@ -234,6 +228,7 @@ bool take_partition_method(const FlagWord& word, ParsedLaunch& parsed) {
 bool take_primus_flag(const FlagWord& word, ParsedLaunch& parsed) {
   if (word.name != "framework" || !word.value) return false;
   parsed.framework = *word.value;
+  if (*word.value != "megatron" && *word.value != "megatron_bridge") parsed.other_trainer = word;
   return true;
 }
 

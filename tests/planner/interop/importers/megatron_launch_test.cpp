@@ -8,6 +8,7 @@
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
+#include "tests/planner/interop/importers/launches.hpp"
 #include "tests/planner/interop/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -15,26 +16,6 @@ using namespace stagecraft;
 using namespace stagecraft::tests;
 
 namespace {
-
-MegatronLaunch launch(const std::string& content, const ScriptVariables& variables = {},
-                      const std::string& file = "run.sh") {
-  return read_megatron_launch(content, file, variables);
-}
-
-std::string complaint(const std::string& content, const ScriptVariables& variables = {}) {
-  return message_of([&] { launch(content, variables); });
-}
-
-std::vector<std::string> texts(const std::vector<ReadText>& read) {
-  std::vector<std::string> words;
-  for (const ReadText& one : read) words.push_back(concat(one.text, " :", one.place.line));
-  return words;
-}
-
-bool notes_mention(const MegatronLaunch& read, const std::string& words) {
-  return std::ranges::any_of(
-      read.notes, [&](const std::string& note) { return note.find(words) != std::string::npos; });
-}
 
 using Texts = std::vector<std::string>;
 
@@ -546,87 +527,6 @@ TEST_CASE("Primus: what a recipe leaves open is in its modules' own YAML") {
       launch(recipe + "      sequence_parallel: 0\n", {}, "run.yaml").flags.sequence_parallel);
   CHECK_FALSE(launch(recipe + "      use_distributed_optimizer: false\n", {}, "run.yaml")
                   .flags.shards_optimizer);
-}
-
-TEST_CASE("a recipe stands over those that it begins with, which are read beside it") {
-  const TemporaryFolder folder;
-  folder.file("base.yaml",
-              "policy:\n  precision: bfloat16\n  train_micro_batch_size: 1\n"
-              "  train_global_batch_size: 32\n  dtensor_cfg:\n    enabled: true\n"
-              "    sequence_parallel: true\n"
-              "  megatron_cfg:\n    enabled: false\n    recompute_granularity: full\n"
-              "    fp8_cfg:\n      enabled: false\n      fp8: e4m3\n    cuda_graph_modules: []\n"
-              "    optimizer:\n      use_distributed_optimizer: true\n"
-              "    tensor_model_parallel_size: ${policy.degree}\n"
-              "cluster:\n  gpus_per_node: 8\n  num_nodes: 1\n");
-  const auto recipe = [&](const std::string& members) {
-    return launch("defaults: base.yaml\npolicy:\n  degree: 4\n  megatron_cfg:\n" + members, {},
-                  (folder.path() / "recipe.yaml").string());
-  };
-  const MegatronLaunch read = recipe("    enabled: true\n    pipeline_model_parallel_size: 2\n");
-  const MegatronFlags flags{.pipeline = 2,
-                            .tensor = 4,
-                            .microbatch = 1,
-                            .global_batch = 32,
-                            .nodes = 1,
-                            .processes = 8,
-                            .shards_optimizer = true,
-                            .bf16 = true};
-  CHECK(read.flags == flags);
-  CHECK(read.others.size() == 1);
-  CHECK(read.not_modelled.empty());
-  CHECK(recipe("    enabled: true\n    activation_checkpointing: true\n").flags.recompute ==
-        "full");
-  CHECK_THAT(message_of([&] { recipe("    pipeline_model_parallel_size: 2\n"); }),
-             ContainsSubstring("policy.megatron_cfg.enabled: false: another program trains here"));
-  // As Hydra lists them: a group's choice fills the group, and the recipe itself has its place.
-  folder.file("train/8b.yaml", "model:\n  num_layers: 8\n  micro_batch_size: 1\n");
-  const std::string list = "defaults:\n  - train: 8b\n  - _self_\ntrain:\n  model:\n";
-  CHECK(launch(list + "    micro_batch_size: 2\n", {}, (folder.path() / "r.yaml").string()).flags ==
-        MegatronFlags{.layers = 8, .microbatch = 2});
-  CHECK(launch("defaults: [_self_, train/8b@train]\ntrain:\n  model:\n    micro_batch_size: 2\n",
-               {}, (folder.path() / "r.yaml").string())
-            .flags.microbatch == 1);
-  CHECK(notes_mention(launch("defaults: no.yaml\nmodel:\n  num_layers: 8\n  micro_batch_size: 1\n",
-                             {}, (folder.path() / "r.yaml").string()),
-                      "begins with no.yaml, which is not beside it"));
-  folder.file("self.yaml", "defaults: self\n");
-  CHECK_THAT(
-      message_of([&] { launch("defaults: self\n", {}, (folder.path() / "r.yaml").string()); }),
-      ContainsSubstring("does one begin with itself?"));
-}
-
-TEST_CASE("a launch stands over the recipe that it names") {
-  const TemporaryFolder folder;
-  folder.file("conf/run.yaml",
-              "policy:\n  train_micro_batch_size: 1\n  precision: bfloat16\n  megatron_cfg:\n"
-              "    tensor_model_parallel_size: 2\n    pipeline_model_parallel_size: 4\n");
-  const std::string start = "ROOT=$(realpath .)\npython $ROOT/run.py --config ";
-  const MegatronLaunch read =
-      launch(start + "$ROOT/conf/run.yaml policy.megatron_cfg.tensor_model_parallel_size=8", {},
-             (folder.path() / "run.sh").string());
-  CHECK(read.flags == MegatronFlags{.pipeline = 4, .tensor = 8, .microbatch = 1, .bf16 = true});
-  CHECK(notes_mention(launch(start + "no.yaml policy.megatron_cfg.tensor_model_parallel_size=8", {},
-                             (folder.path() / "run.sh").string()),
-                      "--config no.yaml names a recipe that is not beside the script"));
-  CHECK_THAT(message_of([&] {
-               launch("python run.py --exp no.yaml", {}, (folder.path() / "run.sh").string());
-             }),
-             ContainsSubstring("starts with --exp no.yaml, which is not beside it"));
-  folder.file("launcher_scripts/conf/peft/llama/sft.yaml",
-              "trainer:\n  precision: bf16\n  devices: 8\nmodel:\n"
-              "  tensor_model_parallel_size: 2\n  micro_batch_size: 4\n"
-              "  encoder_seq_length: ${model.data.length}\n  data:\n    length: 1024\n");
-  const std::string peft =
-      "python main.py peft=llama/sft peft.trainer.num_nodes=2 "
-      "peft.model.micro_batch_size=1 peft.model.data.length=4096";
-  CHECK(launch(peft, {}, (folder.path() / "run.sh").string()).flags ==
-        MegatronFlags{.tensor = 2,
-                      .microbatch = 1,
-                      .sequence = 4096,
-                      .nodes = 2,
-                      .processes = 8,
-                      .bf16 = true});
 }
 
 TEST_CASE("mcore_adapter, of LLaMA-Factory and ROLL: words of Hugging Face's trainer, and roles") {
