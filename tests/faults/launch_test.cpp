@@ -221,6 +221,28 @@ TEST_CASE("mpirun passes SIGINT and SIGTERM on, and the run ends with a checkpoi
   pass_signals_on(launchers_over({"mpi"}));
 }
 
+TEST_CASE("a signal ends a run over mpirun however early it comes", "[seconds]") {
+  if (launchers().back().transport != "mpi") SKIP("no mpirun here");
+  const Fixture fixture("early-signal");
+  for (const Launcher& launcher : launchers_over({"mpi"})) {
+    for (const std::chrono::milliseconds after : {0ms, 20ms, 50ms, 100ms, 150ms}) {
+      const int signal = after.count() % 20 == 0 ? SIGINT : SIGTERM;
+      INFO(launcher.more.size() << " signal " << signal << " after " << after.count() << " ms");
+      std::filesystem::remove_all(fixture.records());
+      ProgramRun run(fixture.folder.path(), words_of(fixture, launcher, 1'000'000));
+      while (!is_called(run.pid(), "stagecraft")) std::this_thread::sleep_for(100us);
+      std::this_thread::sleep_for(after);
+      const std::vector<int> family = family_of(run.pid());
+      kill(run.pid(), signal);
+      REQUIRE(all_end({run.pid()}, 30s));  // who has not heard the signal trains for hours
+      INFO(run.errors());
+      CHECK(run.wait() == 128 + signal);
+      CHECK(all_end(family, end_within));
+      CHECK(lines_with(run.errors(), "") <= 1);
+    }
+  }
+}
+
 TEST_CASE("SIGTERM to any rank ends the run with its name", "[seconds]") {
   const Fixture fixture("named");
   for (const Launcher& launcher : launchers()) {

@@ -25,6 +25,10 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds patience_after_first = 2s;
+/// With what has been asked to end before it had begun, or has failed after a signal: mpirun takes
+/// a second longer than the ranks that it ends.
+constexpr std::chrono::milliseconds patience_after_signal = 300ms;
+constexpr std::chrono::milliseconds signal_again_every = 200ms;
 
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -136,14 +140,16 @@ class Lines {
         continue;
       }
       const Heard heard = hear_(line_);
-      is_to_end_ = is_to_end_ || heard == Heard::failed || heard == Heard::finished;
+      has_failed_ = has_failed_ || heard == Heard::failed;
+      has_finished_ = has_finished_ || heard == Heard::finished;
       begun_ = begun_ || heard == Heard::begun;
       line_.clear();
     }
     return true;
   }
   /// Whether nothing more is to come of the run.
-  bool is_to_end() const { return is_to_end_; }
+  bool is_to_end() const { return has_failed_ || has_finished_; }
+  bool has_failed() const { return has_failed_; }
   bool begun() const { return begun_; }
   bool is_closed() const { return is_closed_; }
   void finish() {
@@ -155,7 +161,7 @@ class Lines {
   const std::function<Heard(const std::string&)>& hear_;
   std::string line_;
   bool is_closed_ = false;
-  bool is_to_end_ = false, begun_ = false;  ///< by what was said
+  bool has_failed_ = false, has_finished_ = false, begun_ = false;  ///< by what was said
 };
 
 class Children {
@@ -174,21 +180,28 @@ class Children {
     ends_.push_back({.pid = child});
   }
 
-  /// Passes a signal on; the second one kills.
-  void hear_signals(const Interrupt& interrupt, const std::vector<ChildCommand>& commands) {
-    if (!interrupt.interrupted() || std::exchange(passed_on_, true)) return;
-    const int signal = interrupt.signal();
+  /// Passes the first signal on; the second one ends this program.
+  void hear_signals(const Interrupt& interrupt, const std::vector<ChildCommand>& commands,
+                    bool begun) {
+    if (!interrupt.interrupted() || heard_end_ || Clock::now() < next_signal_) return;
+    const bool is_first = !std::exchange(passed_on_, true);
+    next_signal_ = Clock::now() + signal_again_every;
     for (std::size_t i = 0; i < running_.size(); ++i) {
       if (running_[i] == 0) continue;
-      const int other = signal == SIGINT ? SIGUSR1 : SIGUSR2;
-      kill(running_[i], commands[i].passes_on_user_signals ? other : signal);
+      if (commands[i].passes_on_user_signals) {
+        pass_to_ranks_of(running_[i], interrupt.signal(), begun);
+      } else if (is_first) {
+        kill(running_[i], interrupt.signal());
+      }
     }
   }
 
   /// All are to end by themselves.
-  void hear_end() {
+  void hear_end(bool has_failed) {
     if (std::exchange(heard_end_, true)) return;
-    deadline_ = std::min(deadline_, Clock::now() + patience_);
+    const bool is_called_off = has_failed && passed_on_;
+    deadline_ =
+        std::min(deadline_, Clock::now() + (is_called_off ? patience_after_signal : patience_));
   }
 
   /// They have taken too long to begin, or nobody hears what they say.
@@ -216,6 +229,18 @@ class Children {
   const std::vector<ChildEnd>& ends() const { return ends_; }
 
  private:
+  /// A young mpirun has no ranks yet, and what it is to pass on would be lost.
+  void pass_to_ranks_of(pid_t launcher, int signal, bool begun) {
+    if (called_off_) return;
+    if (begun) {
+      kill(launcher, signal == SIGINT ? SIGUSR1 : SIGUSR2);
+      return;
+    }
+    called_off_ = true;
+    kill(launcher, SIGTERM);
+    deadline_ = std::min(deadline_, Clock::now() + patience_after_signal);
+  }
+
   /// With what they have started in their groups, which may live on where they are gone.
   void kill_all() {
     for (std::size_t i = 0; i < running_.size(); ++i) {
@@ -230,7 +255,9 @@ class Children {
   std::vector<pid_t> running_;  ///< 0: no more
   std::vector<ChildEnd> ends_;
   bool passed_on_ = false;
+  bool called_off_ = false;  ///< before it had begun
   bool heard_end_ = false;
+  Clock::time_point next_signal_ = Clock::time_point::min();
   Clock::time_point deadline_ = Clock::time_point::max();
 };
 
@@ -257,8 +284,8 @@ std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
   errors.in.close_now();
   if (output) output->begin();
   for (;;) {
-    children.hear_signals(interrupt, commands);
-    if (lines.is_to_end()) children.hear_end();
+    children.hear_signals(interrupt, commands, lines.begun());
+    if (lines.is_to_end()) children.hear_end(lines.has_failed());
     if (output && output->is_lost()) children.give_up();
     if (longest_start && !lines.begun() && Clock::now() - start_of_all > *longest_start)
       children.give_up();

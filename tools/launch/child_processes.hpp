@@ -17,7 +17,9 @@ struct ChildCommand {
   std::vector<std::string> words;        ///< the program first, looked for on the path
   std::vector<std::string> environment;  ///< "NAME=value", besides what this program has
   /// What it is sent when this program is: SIGINT and SIGTERM, or where it would pass on neither,
-  /// as mpirun does, SIGUSR1 and SIGUSR2.
+  /// as mpirun does, SIGUSR1 and SIGUSR2. Such a one loses them while it has nobody to pass them
+  /// on to: until something has begun it is ended instead, and from then on they are repeated, so
+  /// that whoever gets them is to take several for one.
   bool passes_on_user_signals = false;
   /// What it prints comes through this program where nobody watches a terminal: it would not say
   /// that its own standard output takes no more, as mpirun does not.
@@ -47,7 +49,7 @@ enum class Heard { nothing, begun, failed, finished };
 /// Once a failure, or that all is done, is heard, or one has failed, the others have `patience` to
 /// end, and two seconds
 /// once the first of them has ended; then they are killed. So are all that have not begun within
-/// `longest_start`. The first SIGINT or SIGTERM is passed on to each of them, once; a second kills
+/// `longest_start`. The first SIGINT or SIGTERM is passed on to each of them; a second kills
 /// them; so does standard output that takes no more of what comes through this program. Throws
 /// Error (execution) with `not_found` if the program cannot be started.
 std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,

@@ -24,9 +24,11 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void count_signal(int number) {
   int none = 0;
+  const bool is_passed_on = number == SIGUSR1 || number == SIGUSR2;
   const int meant = number == SIGUSR1 ? SIGINT : number == SIGUSR2 ? SIGTERM : number;
-  first_received.compare_exchange_strong(none, meant);
-  ++received;
+  const bool is_first = first_received.compare_exchange_strong(none, meant);
+  // What is passed on is repeated, lest it be lost; a person's second signal is passed on by none.
+  if (is_first || !is_passed_on) ++received;
 }
 
 }  // namespace
@@ -56,6 +58,10 @@ Interrupt::~Interrupt() {
   done_ = true;
   watcher_.join();
   for (std::size_t i = 0; i < handled.size(); ++i) sigaction(handled[i], &before_[i], nullptr);
+  // A signal may still be on its way through mpirun, and the rank has yet to take leave.
+  if (started_by_launcher()) {
+    for (const int passed_on : {SIGUSR1, SIGUSR2}) std::signal(passed_on, SIG_IGN);
+  }
   set_abandoned(false);
 }
 

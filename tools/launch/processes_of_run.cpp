@@ -219,10 +219,16 @@ int code_after(const std::vector<ChildEnd>& ends) {
 }
 
 /// The exit code of a run whose launcher was interrupted; nothing if it failed for another reason.
-std::optional<int> interrupted_code(const Interrupt& interrupt, const Remarks& remarks, int code) {
+std::optional<int> interrupted_code(const Interrupt& interrupt, const Remarks& remarks,
+                                    const std::vector<ChildEnd>& ends) {
   if (!interrupt.interrupted()) return {};
   if (!remarks.told_interrupt()) {
-    if (code < 128 && remarks.ranks_spoke()) return {};
+    // A rank that was too young to hear the signal ends by it, and the others miss it.
+    const bool ended_by_it = std::ranges::any_of(ends, [&](const ChildEnd& end) {
+      return !end.was_stopped && WIFSIGNALED(end.status) &&
+             WTERMSIG(end.status) == interrupt.signal();
+    });
+    if (!ended_by_it && code_after(ends) < 128 && remarks.ranks_spoke()) return {};
     std::fputs(concat("error: ", interrupt.words(), " before the first step\n").c_str(), stderr);
   }
   return interrupt.exit_code();
@@ -246,7 +252,7 @@ int start_by_mpirun(const ProcessOptions& options, const TransportMaker& transpo
   if (ends.front().lost_output) throw NotWritten(output_is_gone);
   if (const auto finished = remarks.finished()) return *finished;
   const int code = code_after(ends);
-  if (const auto interrupted = interrupted_code(interrupt, remarks, code)) return *interrupted;
+  if (const auto interrupted = interrupted_code(interrupt, remarks, ends)) return *interrupted;
   const std::string killed = killed_process(remarks.remarks());
   if (!killed.empty()) {
     throw ChildKilled(concat(options.verb, ": ", killed, "; mpirun has ended the others"));
@@ -321,7 +327,7 @@ int start_here(const ProcessOptions& options, int ranks, const std::vector<std::
       concat(options.verb, ": this program cannot start itself again"));
   if (const auto finished = remarks.finished()) return *finished;
   const int code = code_after(ends);
-  if (const auto interrupted = interrupted_code(interrupt, remarks, code)) return *interrupted;
+  if (const auto interrupted = interrupted_code(interrupt, remarks, ends)) return *interrupted;
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     const std::string killed = killed_by(ends[rank].status);
     if (killed.empty() || ends[rank].was_stopped) continue;
@@ -498,7 +504,10 @@ int run_together(Console& console, const std::function<int(Console&)>& body) {
   } else if (speaks() && started_by_launcher() && code != exit_code(ErrorKind::execution)) {
     std::fprintf(stderr, "%s%d\n", std::string(finished_words).c_str(), code);
   }
-  return processes.part(code);
+  code = processes.part(code);
+  // Rank 0 has told our launcher; for a code mpirun would take a second to end who has ended.
+  const bool is_interrupted = code > 128;
+  return is_interrupted && started_by_launcher() ? 0 : code;
 }
 
 void meet(Console& console, std::span<const Fact> facts) {

@@ -64,6 +64,10 @@ void remove_option(std::vector<std::string>& arguments, const std::string& optio
   words.push_back(nullptr);
   setpgid(0, 0);
   std::signal(SIGTERM, SIG_DFL);
+  // A signal that comes before the new program can hear it must not be lost.
+  struct sigaction before {};
+  sigaction(SIGINT, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) std::signal(SIGINT, SIG_DFL);
   if (tie_to_parent(SIGKILL, parent)) execv("/proc/self/exe", words.data());
   _exit(exit_code(ErrorKind::bug));
 }
