@@ -13,9 +13,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "executor/transports/transport.hpp"
+#include "profiles/error.hpp"
 #include "simulator/values/program.hpp"
 
 namespace stagecraft {
@@ -56,6 +58,13 @@ class Processes {
 
   /// The last call: waits for all the others, and returns rank 0's exit code.
   virtual int part(int exit_code) = 0;
+};
+
+/// Another process of the run has gone, or is silent: something outside of the run did that to it,
+/// and it may be repeated.
+class PeerLost : public Error {
+ public:
+  explicit PeerLost(std::string sentence) : Error(ErrorKind::execution, std::move(sentence)) {}
 };
 
 /// Meets the other processes, at the first call, as their launcher allows: by MPI, or by TCP.

@@ -356,6 +356,29 @@ TEST_CASE("a rank that is killed before it trains is started again", "[minutes]"
   }
 }
 
+TEST_CASE("a rank, or the run itself, that is stopped before it trains is started again",
+          "[seconds]") {
+  const Fixture fixture("stopped-early");
+  const std::string whole = fixture.parameters(3);
+  for (const int victim : {-1, 0, 1}) {
+    INFO("rank " << victim);
+    std::filesystem::remove_all(fixture.records());
+    ProgramRun run(fixture.folder.path(), words_of(fixture, {"tcp", {"--restarts", "1"}}, 3));
+    const int stopped = await_process(run, [&](int pid) {
+      return victim < 0 ? is_called(pid, "stagecraft") : is_rank(pid, victim);
+    });
+    REQUIRE(stopped > 0);
+    kill(stopped, SIGSTOP);
+    CHECK(run.wait() == 0);
+    INFO(run.errors());
+    CHECK(value_of(run.output(), "parameters_xxh3") == whole);
+    CHECK(value_of(run.output(), "restarts") == "1");
+    const std::string process = victim < 0 ? "its" : concat("rank ", victim, "'s");
+    CHECK(lines_with(run.errors(), concat("the run has not begun: ", process, " process ", stopped,
+                                          " was stopped ")) == 1);
+  }
+}
+
 TEST_CASE("killed anywhere, a hundred times: no rank is left, and the run ends with its weights",
           "[.hundred]") {
   const Fixture fixture("anywhere");

@@ -280,6 +280,7 @@ std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
     const auto child = start(command, errors.in.number(), through_us ? output->in() : -1);
     if (!child) throw Error(ErrorKind::execution, not_found);
     children.add(*child);
+    command.on_started(*child);
   }
   errors.in.close_now();
   if (output) output->begin();

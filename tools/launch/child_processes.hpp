@@ -24,6 +24,8 @@ struct ChildCommand {
   /// What it prints comes through this program where nobody watches a terminal: it would not say
   /// that its own standard output takes no more, as mpirun does not.
   bool output_through_us = false;
+  /// Hears its number as soon as it is there.
+  std::function<void(pid_t pid)> on_started = [](pid_t) {};
   /// What the kernel sends it if this program ends before it.
   int signal_of_parents_death = SIGKILL;
 };

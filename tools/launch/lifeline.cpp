@@ -19,6 +19,7 @@
 #include "executor/transports/processes.hpp"
 #include "profiles/error.hpp"
 #include "tools/launch/files_of_mpirun.hpp"
+#include "tools/launch/own_command_line.hpp"
 
 namespace stagecraft {
 namespace {
@@ -38,6 +39,7 @@ struct ProcessMark {
 
 struct ProcessStatus {
   std::string name;
+  std::string state;  ///< one letter
   pid_t parent = 0;
   ProcessMark mark;
 };
@@ -51,11 +53,11 @@ std::optional<ProcessStatus> status_of(pid_t pid) {
   if (open == line.npos || close == line.npos) return {};
   ProcessStatus status{.name = line.substr(open + 1, close - open - 1), .mark = {.pid = pid}};
   std::istringstream rest(line.substr(close + 1));
-  std::string state, skipped;
+  std::string skipped;
   constexpr int between = 17;  // of the parent and the start
-  rest >> state >> status.parent;
+  rest >> status.state >> status.parent;
   for (int i = 0; i < between; ++i) rest >> skipped;
-  if (!(rest >> status.mark.start) || state == "Z" || state == "X") return {};
+  if (!(rest >> status.mark.start) || status.state == "Z" || status.state == "X") return {};
   return status;
 }
 
@@ -136,6 +138,36 @@ void leave_to_mpirun(const ProcessMark& mpirun) {
   if (!is_there(mpirun)) remove_files_of_mpirun(mpirun.pid);
 }
 
+/// Where the supervisor of this process's run looks, as its command line says; nothing if it has
+/// none.
+std::optional<std::filesystem::path> folder_of_supervisor() {
+  const std::vector<std::string> words = own_command_line();
+  const auto option = std::ranges::find(words, "--supervised");
+  if (option == words.end() || std::next(option) == words.end()) return {};
+  return *std::next(option);
+}
+
+std::string pulse_line(pid_t pid, bool beats, const std::string& process) {
+  return concat(pid, " ", now().count(), " ", boot_name(), beats ? " beats " : " starts ", process,
+                "\n");
+}
+
+std::filesystem::path pulse_file(const std::filesystem::path& folder, pid_t pid) {
+  return folder / concat(pulse_prefix, pid);
+}
+
+void show_pulse(const std::filesystem::path& folder, const std::string& process) {
+  const std::filesystem::path file = pulse_file(folder, getpid());
+  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (descriptor < 0) return;  // the supervisor then knows less, and the run goes on
+  std::thread([descriptor, process] {
+    for (;; std::this_thread::sleep_for(beat_every)) {
+      const std::string line = pulse_line(getpid(), true, process);
+      if (pwrite(descriptor, line.data(), line.size(), 0) < 0) return;
+    }
+  }).detach();
+}
+
 }  // namespace
 
 std::string launcher_variable() {
@@ -149,6 +181,8 @@ bool started_by_launcher() {
 
 void end_with_launcher() {
   const auto started = launch();
+  if (const auto folder = folder_of_supervisor())
+    show_pulse(*folder, started ? concat("rank ", started->rank) : std::string());
   if (!started) return;
   std::vector<ProcessMark> marks;
   if (const auto mark = announced_launcher()) marks.push_back(*mark);
@@ -164,26 +198,30 @@ void end_with_launcher() {
   }).detach();
 }
 
-void show_pulse(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / concat(pulse_prefix, getpid());
-  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (descriptor < 0) return;  // the supervisor then knows less, and the run goes on
-  std::thread([descriptor, boot = boot_name()] {
-    for (;; std::this_thread::sleep_for(beat_every)) {
-      const std::string line = concat(getpid(), " ", now().count(), " ", boot, "\n");
-      if (pwrite(descriptor, line.data(), line.size(), 0) < 0) return;
-    }
-  }).detach();
+void announce_pulse(const std::filesystem::path& folder, pid_t pid, const std::string& process) {
+  std::ofstream(pulse_file(folder, pid)) << pulse_line(pid, false, process);
+}
+
+void announce_rank(pid_t pid, int rank) {
+  if (const auto folder = folder_of_supervisor())
+    announce_pulse(*folder, pid, concat("rank ", rank));
 }
 
 std::optional<Pulse> read_pulse(const std::filesystem::path& file) {
   std::ifstream stream(file);
   Pulse pulse;
   Moment::rep at = 0;
-  std::string boot;
-  if (!(stream >> pulse.pid >> at >> boot) || boot != boot_name()) return {};
+  std::string boot, how;
+  if (!(stream >> pulse.pid >> at >> boot >> how) || boot != boot_name()) return {};
   pulse.at = Moment{at};
+  pulse.beats = how == "beats";
+  std::getline(stream >> std::ws, pulse.process);
   return pulse;
+}
+
+bool is_stopped(pid_t pid) {
+  const auto status = status_of(pid);
+  return status && status->state == "T";
 }
 
 }  // namespace stagecraft

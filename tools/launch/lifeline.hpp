@@ -27,18 +27,25 @@ bool started_by_launcher();
 
 /// From now on this process ends when its launcher does: the process that `launcher_variable` was
 /// about, and of mpirun, srun and torchrun the nearest of its ancestors. Ends at once if that one
-/// has gone already. Without a launcher nothing happens. Called first, by whoever may be a rank.
+/// has gone already. Without a launcher it goes on. A process of a supervised run also shows from
+/// now on that it lives, twice a second. Called first, by whoever may be a rank.
 void end_with_launcher();
 
 /// "pulse-1234": a file in the supervisor's folder that says when its process was last seen alive.
 struct Pulse {
   int pid = 0;
-  Moment at{0};  ///< of this host's clock
+  Moment at{0};         ///< of this host's clock
+  bool beats = false;   ///< it shows it itself; else it has just been started
+  std::string process;  ///< "rank 1", or empty
 };
-/// From now on this process shows in the folder that it lives, twice a second.
-void show_pulse(const std::filesystem::path& folder);
+/// By who has started the process, for the time until it shows its pulse itself.
+void announce_pulse(const std::filesystem::path& folder, pid_t pid, const std::string& process);
+/// The same for a rank, if this process is supervised.
+void announce_rank(pid_t pid, int rank);
 /// Nothing if the file is none, or of another host.
 std::optional<Pulse> read_pulse(const std::filesystem::path& file);
+/// Whether something has stopped the process (SIGSTOP) and it does not go on.
+bool is_stopped(pid_t pid);
 /// What its file is called.
 inline constexpr std::string_view pulse_prefix = "pulse-";
 

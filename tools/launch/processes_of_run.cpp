@@ -118,6 +118,8 @@ ChildCommand mpirun_command(const ProcessOptions& options, int ranks,
 constexpr std::string_view finished_words = "stagecraft has finished with ";
 /// And when all ranks are there.
 constexpr std::string_view met_words = "stagecraft has met";
+/// And any rank, when one that it was about to meet has gone or is silent, ahead of its error.
+constexpr std::string_view lost_words = "stagecraft has lost a rank";
 
 /// What Open MPI itself says, in blocks between lines of dashes or behind "[host:pid] ", apart from
 /// what the ranks say. The ranks' first error waits for the end: where one of them was killed, it
@@ -138,6 +140,12 @@ class Remarks {
   const std::string& remarks() const { return remarks_; }
   bool told_interrupt() const { return told_interrupt_; }
   bool ranks_spoke() const { return !errors_.empty(); }
+  /// What a rank said of another that it has missed; empty if nothing of that kind.
+  std::string lost_rank() const {
+    constexpr std::string_view beginning = "error: ";
+    if (!has_lost_rank_ || !ranks_spoke()) return "";
+    return errors_.substr(beginning.size(), errors_.find('\n') - beginning.size());
+  }
   void show_errors() const { std::fputs(errors_.c_str(), stderr); }
   /// The exit code of a run that has said all that it had to say, whatever ended its processes
   /// afterwards.
@@ -150,6 +158,8 @@ class Remarks {
       on_finished_(*finished_);
     } else if (line == met_words) {
       has_met_ = true;
+    } else if (line == lost_words) {
+      has_lost_rank_ = true;
     } else if (line.starts_with("-----")) {
       inside_ = !inside_;
     } else if (inside_ || is_marked(line)) {
@@ -184,7 +194,7 @@ class Remarks {
   std::string errors_;  ///< the first one, with its help
   std::string remarks_;
   std::optional<int> finished_;
-  bool has_met_ = false;
+  bool has_met_ = false, has_lost_rank_ = false;
   std::function<void(int)> on_finished_;
 };
 
@@ -312,7 +322,8 @@ std::vector<ChildCommand> local_commands(int ranks, const std::vector<std::strin
                         .environment = {concat("RANK=", rank), concat("WORLD_SIZE=", ranks),
                                         concat("LOCAL_RANK=", rank), "MASTER_ADDR=127.0.0.1",
                                         concat("MASTER_PORT=", tcp::port_of(*listener)),
-                                        launcher_variable(), secret}});
+                                        launcher_variable(), secret},
+                        .on_started = [rank](pid_t pid) { announce_rank(pid, rank); }});
   }
   return commands;
 }
@@ -334,6 +345,7 @@ int start_here(const ProcessOptions& options, int ranks, const std::vector<std::
     throw ChildKilled(concat(options.verb, ": rank ", rank, " on ", host_name(), " ", killed,
                              "; the others have stopped"));
   }
+  if (const std::string lost = remarks.lost_rank(); !lost.empty()) throw ChildKilled(lost);
   remarks.show_errors();
   return code;
 }
@@ -381,6 +393,10 @@ Processes& met_processes() {
     Processes& processes = launched_processes();
     note_met();
     return processes;
+  } catch (const PeerLost&) {
+    note_met();
+    if (started_by_launcher()) std::fprintf(stderr, "%s\n", std::string(lost_words).c_str());
+    throw;
   } catch (...) {
     note_met();
     throw;

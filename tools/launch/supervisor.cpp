@@ -16,6 +16,7 @@
 
 #include "executor/checkpoints/checkpoint.hpp"
 #include "executor/flight/diagnosis.hpp"
+#include "executor/transports/processes.hpp"
 #include "executor/weights/durable_file.hpp"
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
@@ -36,7 +37,7 @@ constexpr Duration look_every = 500ms;
 constexpr Duration own_delay = 1s;
 /// How long a process may show no pulse before it has flight records: it may pause.
 constexpr Duration longest_pause = 10s;
-/// How long it may take until processes show pulses at all.
+/// How long it may take until a process that has been started shows its pulse.
 constexpr Duration longest_awakening = 60s;
 /// Ahead of the sentence in the failure file, of what something outside of the run did to it.
 constexpr std::string_view killed_mark = "killed: ";
@@ -85,6 +86,7 @@ class Child {
     setpgid(pid_, pid_);
   }
   ~Child() { kill_all(); }
+  pid_t pid() const { return pid_; }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
@@ -144,6 +146,11 @@ bool would_repeat(Cause cause) {
 /// Signals that somebody sends, rather than a fault of the program.
 bool is_from_outside(int signal) {
   return signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
+}
+
+bool is_from_outside(const Error& error) {
+  return dynamic_cast<const ChildKilled*>(&error) != nullptr ||
+         dynamic_cast<const PeerLost*>(&error) != nullptr;
 }
 
 class Supervisor {
@@ -223,6 +230,7 @@ class Supervisor {
     began_ = now();
     failed_at_.reset();
     Child child(arguments(restarts));
+    announce_pulse(supervision_.folder, child.pid(), "");
     bool told = false;
     Moment next_look = began_;
     for (; !child.ended(); std::this_thread::sleep_for(10ms)) {
@@ -282,35 +290,38 @@ class Supervisor {
   /// rank, or its rank is through.
   std::optional<std::string> silent_process(const std::vector<Sight>& sights) const {
     const Moment at = now();
-    bool any = !sights.empty();
     for (const std::filesystem::path& file : pulse_files()) {
       const auto pulse = read_pulse(file);
       if (!pulse) continue;
-      any = true;
       const auto rank = std::ranges::find(sights, pulse->pid,
                                           [](const Sight& sight) { return sight.record.pid; });
       const bool is_watched = rank != sights.end() && rank->record.doing != Doing::ended;
       const bool is_there = kill(pulse->pid, 0) == 0;
-      if (is_watched || !is_there || at - pulse->at <= longest_pause) continue;
+      if (is_watched || !is_there || at - pulse->at <= patience_with(*pulse)) continue;
+      const std::string who = pulse->process.empty() ? std::string("its process ")
+                                                     : concat(pulse->process, "'s process ");
       const std::string since =
-          concat(pulse->pid, " was stopped ", format_duration(at - pulse->at), " ago");
+          concat(pulse->pid, is_stopped(pulse->pid) ? " was stopped " : " has been silent for ",
+                 format_duration(at - pulse->at), is_stopped(pulse->pid) ? " ago" : "");
       if (rank != sights.end()) {
         return concat(rank->record.name, " is silent: its process ", since,
                       ", when its steps were done");
       }
-      return sights.empty() ? concat("the run has not begun: its process ", since)
-                            : concat("the run does not end: its process ", since);
+      return concat(sights.empty() ? "the run has not begun: " : "the run does not end: ", who,
+                    since);
     }
     const Duration taken = at - began_;
-    if (!any && taken > longest_awakening) {
-      return concat("the run has not begun within ", format_duration(taken),
-                    ": none of its processes shows a sign of life");
-    }
     if (sights.empty() && taken > supervision_.longest_start) {
       return concat("the run has not begun to train within ", format_duration(taken),
                     ", which is 20 times --deadline");
     }
     return {};
+  }
+
+  /// One that was stopped for sure is not waited for as one that may only be busy.
+  static Duration patience_with(const Pulse& pulse) {
+    if (is_stopped(pulse.pid)) return longest_silence;
+    return pulse.beats ? longest_pause : longest_awakening;
   }
 
   int judge(int status) {
@@ -372,16 +383,20 @@ int supervise(Console& console, const Interrupt& interrupt, const Supervision& s
 }
 
 void tell_supervisor(const std::filesystem::path& folder, const Error& error) {
-  const bool killed = dynamic_cast<const ChildKilled*>(&error) != nullptr;
+  const bool killed = is_from_outside(error);
+  std::error_code none;
+  if (!killed && std::filesystem::exists(folder / failure_file, none) &&
+      read_file(folder / failure_file).starts_with(killed_mark)) {
+    return;
+  }
   const bool repeats = dynamic_cast<const NotWritten*>(&error) != nullptr;
   write_file(folder / failure_file,
              concat(killed ? killed_mark : "", repeats ? repeated_mark : "", error.what()));
 }
 
 void tell_supervisor_as_launcher(const std::filesystem::path& folder, const Error& error) {
-  const bool killed = dynamic_cast<const ChildKilled*>(&error) != nullptr;
   std::error_code none;
-  if (killed || !std::filesystem::exists(folder / failure_file, none))
+  if (is_from_outside(error) || !std::filesystem::exists(folder / failure_file, none))
     tell_supervisor(folder, error);
 }
 

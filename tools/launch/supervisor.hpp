@@ -32,7 +32,8 @@ struct Supervision {
 /// The first SIGINT or SIGTERM is passed on.
 int supervise(Console& console, const Interrupt& interrupt, const Supervision& supervision);
 
-/// What a supervised run says instead of printing its error.
+/// What a supervised run says instead of printing its error. That something outside of the run is
+/// to blame (ChildKilled, PeerLost) stays, whatever others say that follows from it.
 void tell_supervisor(const std::filesystem::path& folder, const Error& error);
 
 /// As one whose ranks may have said it themselves: that counts, unless one was killed, from which

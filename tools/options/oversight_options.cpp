@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "tools/launch/lifeline.hpp"
 #include "tools/launch/supervisor.hpp"
 #include "tools/options/arguments.hpp"
 
@@ -82,7 +81,6 @@ int run_under_oversight(Console& console, const OversightFlags& flags,
     });
   }
   try {
-    if (is_supervised) show_pulse(flags.supervised);
     if (flags.restarts && !is_supervised) {
       if (folder.path().empty()) {
         fail_usage("--restarts: there is no temporary folder; name one with --flight-records DIR");

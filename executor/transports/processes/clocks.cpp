@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "executor/transports/processes.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft::processes {
@@ -19,13 +20,12 @@ void wait_for(Carrier& carrier, long number) {
   const auto deadline = std::chrono::steady_clock::now() + longest_answer;
   while (true) {
     if (std::chrono::steady_clock::now() > deadline) {
-      throw Error(ErrorKind::execution,
-                  concat("the processes cannot compare their clocks: another one has been silent "
-                         "for ",
-                         longest_answer.count(), " s; was it stopped?"));
+      throw PeerLost(
+          concat("the processes cannot compare their clocks: another one has been silent for ",
+                 longest_answer.count(), " s; was it stopped?"));
     }
     if (const std::vector<int> lost = carrier.take_lost(); !lost.empty()) {
-      throw Error(ErrorKind::execution, concat("rank ", lost.front(), " has gone"));
+      throw PeerLost(concat("rank ", lost.front(), " has gone"));
     }
     for (const Completion& message : carrier.test()) {
       if (!message.failure.empty()) throw Error(ErrorKind::execution, message.failure);

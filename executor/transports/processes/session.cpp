@@ -188,6 +188,7 @@ void Session::lose(int rank, const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
     world = world_->number;
+    world_->lose_peer();
     lost_.insert(rank);
     if (rank_ == 0) arrived_.insert(rank);
     if (rank == 0 && !farewell_) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "executor/transports/processes.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft::processes {
@@ -21,12 +22,21 @@ struct World {
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<std::string> aborted;  ///< why
+  bool lost_peer = false;              ///< that is why
 
-  /// Throws Error (execution) if the world is aborted before.
+  /// Throws Error (execution) if the world is aborted before, and of that PeerLost if this process
+  /// has missed another.
   template <class Ready>
   void wait(Lock& lock, Ready ready) {
     changed.wait(lock, [&] { return aborted || ready(); });
+    if (aborted && lost_peer) throw PeerLost(*aborted);
     if (aborted) throw Error(ErrorKind::execution, *aborted);
+  }
+
+  /// Before it is aborted for that.
+  void lose_peer() {
+    const std::lock_guard lock(mutex);
+    lost_peer = lost_peer || !aborted;
   }
 
   /// The first reason counts.

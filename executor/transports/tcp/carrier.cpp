@@ -98,7 +98,7 @@ class TcpCarrier final : public processes::Carrier {
   void abort(int) override { peers_.clear(); }
 
  private:
-  void wait_for(const std::vector<long>& numbers);
+  void wait_for(const std::map<long, int>& awaited);
   void deliver_to_self(const Frame& frame, const void* data);
   void put(Peer& peer, const Outgoing& message);
   void grant(const std::shared_ptr<Mailbox::Letter>& letter);
@@ -129,12 +129,12 @@ TcpCarrier::TcpCarrier(int rank, Connections connections)
 /// before all are there.
 int TcpCarrier::open_space(int ranks, bool) {
   const int space = spaces_++;
-  std::vector<long> numbers;
+  std::map<long, int> numbers;
   const auto hear = [&](int peer) {
-    numbers.push_back(receive(opening_space, peer, space, &nothing_, 1));
+    numbers[receive(opening_space, peer, space, &nothing_, 1)] = peer;
   };
   const auto tell = [&](int peer) {
-    numbers.push_back(send(opening_space, peer, space, &nothing_, 1));
+    numbers[send(opening_space, peer, space, &nothing_, 1)] = peer;
   };
   for (int rank = 1; rank_ == 0 && rank < ranks; ++rank) hear(rank);
   if (rank_ > 0 && rank_ < ranks) tell(0);
@@ -145,20 +145,20 @@ int TcpCarrier::open_space(int ranks, bool) {
   return space;
 }
 
-void TcpCarrier::wait_for(const std::vector<long>& numbers) {
-  const auto is_complete = [&](long number) {
-    return std::ranges::count(completed_, number, &Completion::number) > 0;
+/// The peers of messages, by their number.
+void TcpCarrier::wait_for(const std::map<long, int>& awaited) {
+  const auto next = [&] {
+    return std::ranges::find_if(awaited, [&](const auto& message) {
+      return std::ranges::count(completed_, message.first, &Completion::number) == 0;
+    });
   };
   const auto deadline = std::chrono::steady_clock::now() + meeting_patience;
-  while (!std::ranges::all_of(numbers, is_complete)) {
+  for (auto missing = next(); missing != awaited.end(); missing = next()) {
     if (std::chrono::steady_clock::now() > deadline) {
-      throw Error(ErrorKind::execution,
-                  concat(rank_ == 0 ? "a rank" : "rank 0", " has been silent for ",
-                         meeting_patience.count(), " s: was its process stopped?"));
+      throw PeerLost(concat("rank ", missing->second, " has been silent for ",
+                            meeting_patience.count(), " s: was its process stopped?"));
     }
-    if (!lost_.empty()) {
-      throw Error(ErrorKind::execution, concat("rank ", lost_.front(), " has gone"));
-    }
+    if (!lost_.empty()) throw PeerLost(concat("rank ", lost_.front(), " has gone"));
     exchange_for(1ms);
     std::ranges::copy(mailbox_.take_completed(), std::back_inserter(completed_));
   }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "executor/transports/processes.hpp"
 #include "executor/transports/tcp/authentication.hpp"
 #include "executor/values/packing.hpp"
 #include "profiles/error.hpp"
@@ -206,7 +207,7 @@ class Meeting {
     for (int rank = 1; rank < processes(); ++rank) {
       if (!write_all(socket_of(rank), bytes_of(size), left()) ||
           !write_all(socket_of(rank), std::as_bytes(std::span(table)), left())) {
-        give_up(concat("rank ", rank, " has gone before all have met"), place_);
+        throw PeerLost(concat("rank ", rank, " has gone before all have met"));
       }
     }
   }
@@ -346,9 +347,8 @@ class Meeting {
       heard = read_all(socket_of(0), std::as_writable_bytes(std::span(table)), left());
     }
     if (!heard) {
-      give_up(is_late() ? concat("not all processes have met within ", patience_.count(), " s")
-                        : std::string("rank 0 has gone before all have met"),
-              place_);
+      if (!is_late()) throw PeerLost("rank 0 has gone before all have met");
+      give_up(concat("not all processes have met within ", patience_.count(), " s"), place_);
     }
     Unpacker unpacker(table);
     for (Guest& guest : guests_) {
