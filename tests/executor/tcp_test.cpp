@@ -141,18 +141,28 @@ TEST_CASE("strangers that say nothing, or nonsense, hold no place and keep nobod
 
 TEST_CASE("who does not know the run's secret is not admitted, and is told", "[seconds]") {
   const int port = free_port();
-  const auto meet = [&](const std::string& secret, int rank) {
+  const auto meet = [&](const std::string& secret, int rank, std::chrono::seconds patience) {
     return message_of([&] {
-      connect_all({.host = "127.0.0.1", .port = port, .run = "a", .secret = secret}, rank, 2, 1s);
+      connect_all({.host = "127.0.0.1", .port = port, .run = "a", .secret = secret}, rank, 3,
+                  patience);
     });
   };
-  std::string of_first, of_second;
+  std::string of_first, of_second, of_third;
   {
-    const std::jthread first([&] { of_first = meet("one", 0); });
-    const std::jthread second([&] { of_second = meet("other", 1); });
+    const std::jthread first([&] { of_first = meet("one", 0, 4s); });
+    // These do not wait for the rest of an hour.
+    const std::jthread second([&] { of_second = meet("other", 1, 3600s); });
+    const std::jthread third([&] { of_third = meet("third", 2, 3600s); });
   }
-  CHECK_THAT(of_first, ContainsSubstring("rank 1 of 2 has not come to rank 0"));
-  CHECK_THAT(of_second, ContainsSubstring("another secret was known (STAGECRAFT_SECRET)"));
+  CHECK_THAT(of_first,
+             ContainsSubstring("rank 1, 2 of 3 has not come to rank 0; 2 callers knew another "
+                               "secret (STAGECRAFT_SECRET); give all processes of the run the "
+                               "same"));
+  CHECK_THAT(of_first, !ContainsSubstring("MASTER_ADDR"));
+  for (const std::string& of_other : {of_second, of_third}) {
+    CHECK_THAT(of_other, ContainsSubstring("rank 0 at 127.0.0.1, port ") &&
+                             ContainsSubstring(" knows another secret (STAGECRAFT_SECRET)"));
+  }
 }
 
 TEST_CASE("a proof is the message's code by HMAC, with name-based UUIDs as its hash") {

@@ -1,11 +1,13 @@
 #include "executor/transports/tcp/rendezvous.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <span>
 #include <thread>
 #include <utility>
@@ -25,6 +27,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int ports_tried = 16;
 constexpr auto answer_time = 2s;  ///< of somebody who may be another than we look for
 constexpr auto pause = 50ms;      ///< between two rounds of knocking
+/// With one that calls itself rank 0 of this run and knows another secret: it may be another run's,
+/// and ours at a port behind that.
+constexpr auto patience_with_other_secret = 2s;
 /// Those that have connected and not proved yet who they are; the next one replaces the first.
 constexpr std::size_t most_visitors_besides_ranks = 64;
 constexpr std::size_t most_bytes_of_guest = 256;
@@ -93,7 +98,7 @@ class Visitor {
  public:
   explicit Visitor(Socket socket) : socket_(std::move(socket)) {}
 
-  enum class State { talks, is_admitted, is_refused };
+  enum class State { talks, is_admitted, is_refused, has_other_secret };
 
   /// Hears what has come. `own` is what this rank says of itself, with a nonce for this visitor.
   State hear(Hello own, const std::string& secret) {
@@ -112,7 +117,7 @@ class Visitor {
     }
     const State state = fill(bytes_of(proof_));
     if (state != State::is_admitted) return state;
-    return is_equal(proof_, expected_) ? State::is_admitted : State::is_refused;
+    return is_equal(proof_, expected_) ? State::is_admitted : State::has_other_secret;
   }
 
   const Hello& hello() const { return hello_; }
@@ -137,6 +142,9 @@ class Visitor {
   std::size_t came_ = 0;  ///< of the part that comes
   bool has_said_hello_ = false;
 };
+
+constexpr std::string_view one_secret =
+    "secret (STAGECRAFT_SECRET); give all processes of the run the same";
 
 [[noreturn]] void give_up(const std::string& why, const MeetingPlace& place) {
   throw Error(ErrorKind::execution,
@@ -235,11 +243,7 @@ class Meeting {
   void accept_others(const Socket& listener) {
     std::vector<Visitor> visitors;
     while (!ranks_missing(sockets_, rank_ + 1).empty()) {
-      if (is_late()) {
-        give_up(concat("rank ", ranks_missing(sockets_, rank_ + 1), " of ", processes(),
-                       " has not come to rank ", rank_),
-                place_);
-      }
+      if (is_late()) fail_missing();
       await_any(listener, visitors);
       while (auto socket = accept_from(listener, 0ms)) visitors.emplace_back(std::move(*socket));
       hear_all(visitors);
@@ -248,6 +252,16 @@ class Meeting {
         visitors.erase(visitors.begin(), visitors.end() - static_cast<std::ptrdiff_t>(most));
       }
     }
+  }
+
+  [[noreturn]] void fail_missing() const {
+    const std::string missing = concat("rank ", ranks_missing(sockets_, rank_ + 1), " of ",
+                                       processes(), " has not come to rank ", rank_);
+    if (with_other_secret_.empty()) give_up(missing, place_);
+    const std::size_t callers = with_other_secret_.size();
+    throw Error(ErrorKind::execution,
+                concat(missing, "; ", callers, callers == 1 ? " caller" : " callers",
+                       " knew another ", one_secret));
   }
 
   static void await_any(const Socket& listener, const std::vector<Visitor>& visitors) {
@@ -260,6 +274,8 @@ class Meeting {
     std::erase_if(visitors, [&](Visitor& visitor) {
       const Visitor::State state = visitor.hear(hello_, place_.secret);
       if (state == Visitor::State::is_admitted) admit(visitor);
+      if (state == Visitor::State::has_other_secret)
+        with_other_secret_.insert(visitor.hello().rank);
       return state != Visitor::State::talks;
     });
   }
@@ -305,13 +321,15 @@ class Meeting {
         socket_of(0) = std::move(*socket);
         return listener;
       }
-      if (is_late()) {
-        give_up(concat("rank 0 does not answer",
-                       wrong_secret_ ? concat("; at port ", *wrong_secret_,
-                                              " another secret was known (STAGECRAFT_SECRET)")
-                                     : std::string()),
-                place_);
+      const auto given_up =
+          other_secret_since_
+              ? std::min(deadline_, *other_secret_since_ + patience_with_other_secret)
+              : deadline_;
+      if (other_secret_since_ && Clock::now() > given_up) {
+        throw Error(ErrorKind::execution, concat("rank 0 at ", place_.host, ", port ", place_.port,
+                                                 ", knows another ", one_secret));
       }
+      if (is_late()) give_up("rank 0 does not answer", place_);
       std::this_thread::sleep_for(pause);
     }
   }
@@ -326,7 +344,10 @@ class Meeting {
       return false;
     }
     if (!is_equal(answer.proof, proof_of(place_.secret, "answers", hello_, answer.hello))) {
-      wrong_secret_ = answer.hello.port_of_run;
+      // So that it hears of the mistake: a proof that is none.
+      if (!other_secret_since_) other_secret_since_ = Clock::now();
+      Code none{};
+      write_all(socket, bytes_of(none), patience);
       return false;
     }
     Code proof = proof_of(place_.secret, "asks", hello_, answer.hello);
@@ -385,7 +406,8 @@ class Meeting {
   Hello hello_;
   std::vector<Guest> guests_;
   std::vector<Socket> sockets_;
-  std::optional<int> wrong_secret_;  ///< the port of somebody who knows another one
+  std::optional<Clock::time_point> other_secret_since_;  ///< when such a rank 0 first answered
+  std::set<int> with_other_secret_;                      ///< the ranks that callers said to be
 };
 
 /// A variable's text; empty if it is not set.

@@ -9,7 +9,9 @@
 //
 // Strangers may connect, too: those who do not prove that they know the run's secret (see
 // authentication.hpp), or take their time, keep nobody else waiting. A rank that pauses in the
-// midst of it is waited for as long as one that has not come.
+// midst of it is waited for as long as one that has not come. A rank whose secret is another than
+// rank 0's ends within seconds; rank 0, which strangers must not end, waits, and says so at the
+// end.
 //
 // Who listens where: where all processes are on one machine (MASTER_ADDR is a loopback address, or
 // torchrun's LOCAL_WORLD_SIZE is WORLD_SIZE) on the loopback address alone; else on the address of
