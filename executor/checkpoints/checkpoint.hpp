@@ -91,12 +91,17 @@ Checkpoint read_checkpoint(const std::filesystem::path& path);
 /// Reads all of it. Throws Error (input) if something in its files is not what was written.
 void require_whole(const Checkpoint& checkpoint);
 
-/// The newest checkpoint of a folder of them of which every byte is what was written.
+/// The newest checkpoint of a folder of them of which every byte is what was written. One that has
+/// lost its manifest is damaged, too.
 struct WholeCheckpoint {
   std::optional<std::filesystem::path> folder;  ///< nothing if there is none
-  std::vector<std::string> problems;            ///< what is wrong with each newer one
+  std::vector<std::string> problems;            ///< what is wrong with each newer one, newest first
 };
 WholeCheckpoint newest_whole_checkpoint(const std::filesystem::path& folder);
+
+/// "ck: all 3 of its checkpoints are damaged; the newest: …": where there are several, and none is
+/// whole; otherwise empty.
+std::string all_are_damaged(const std::filesystem::path& folder, const WholeCheckpoint& found);
 
 /// The steps of the complete checkpoints in a folder of checkpoints, ascending; of unfinished ones,
 /// none.

@@ -73,14 +73,23 @@ fs::path unfinished_folder(const fs::path& folder, int step) {
   return checkpoint_folder(folder, step) += unfinished_suffix;
 }
 
-std::vector<int> checkpointed_steps(const fs::path& folder) {
+std::vector<int> steps_in(const fs::path& folder) {
   std::vector<int> steps;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     const std::optional<int> step = step_of(entry.path());
-    if (step && fs::exists(entry.path() / manifest_name, ignored)) steps.push_back(*step);
+    if (step && entry.is_directory(ignored)) steps.push_back(*step);
   }
   std::ranges::sort(steps);
+  return steps;
+}
+
+std::vector<int> checkpointed_steps(const fs::path& folder) {
+  std::vector<int> steps = steps_in(folder);
+  std::erase_if(steps, [&](int step) {
+    std::error_code ignored;
+    return !fs::exists(checkpoint_folder(folder, step) / manifest_name, ignored);
+  });
   return steps;
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "executor/weights/durable_file.hpp"
 #include "profiles/units.hpp"
@@ -17,6 +18,9 @@ inline constexpr std::string_view manifest_name = "manifest.json";
 /// "step-000123"; of one that is being written, "step-000123.part".
 std::filesystem::path checkpoint_folder(const std::filesystem::path& folder, int step);
 std::filesystem::path unfinished_folder(const std::filesystem::path& folder, int step);
+
+/// The steps of all in a folder that are called so, ascending, with a manifest or without.
+std::vector<int> steps_in(const std::filesystem::path& folder);
 
 /// What to do where a checkpoint cannot be written.
 inline constexpr std::string_view checkpoint_remedy =

@@ -16,6 +16,7 @@
 
 #include "executor/driver/host.hpp"
 #include "profiles/error.hpp"
+#include "profiles/units.hpp"
 
 namespace stagecraft {
 
@@ -25,6 +26,8 @@ using namespace std::chrono_literals;
 
 /// Processes of a run that was killed end within two seconds.
 constexpr auto patience_with_owner = 3s;
+/// One that is there, and of this host, is about to end or goes on.
+constexpr auto patience_with_neighbour = 300ms;
 
 struct LockOwner {
   std::string host;
@@ -37,8 +40,12 @@ std::optional<LockOwner> owner_in(const std::filesystem::path& file) {
   return stream >> owner.pid >> owner.host ? std::optional(owner) : std::nullopt;
 }
 
+bool is_here(const LockOwner& owner) {
+  return owner.host == host_name() && (kill(owner.pid, 0) == 0 || errno == EPERM);
+}
+
 bool may_live(const LockOwner& owner) {
-  return owner.host != host_name() || kill(owner.pid, 0) == 0 || errno == EPERM;
+  return owner.host != host_name() || is_here(owner);
 }
 
 /// Whether the open file is still the one of this name: its owner may have removed it.
@@ -57,10 +64,12 @@ bool is_of_name(int descriptor, const std::filesystem::path& file) {
 }  // namespace
 
 FolderLock::FolderLock(const std::filesystem::path& folder) : file_(folder / ".lock") {
-  const auto deadline = std::chrono::steady_clock::now() + patience_with_owner;
+  const auto start = std::chrono::steady_clock::now();
   while (!takes()) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      const auto owner = owner_in(file_);
+    const auto owner = owner_in(file_);
+    const auto patience = owner && is_here(*owner) ? Duration{patience_with_neighbour}
+                                                   : Duration{patience_with_owner};
+    if (std::chrono::steady_clock::now() - start > patience) {
       fail_locking(file_, concat(owner ? concat("process ", owner->pid, " on ", owner->host)
                                        : std::string("another process"),
                                  " is writing its own; wait for it, or name another folder with "
@@ -82,7 +91,16 @@ FolderLock::FolderLock(const std::filesystem::path& folder) : file_(folder / ".l
 /// False while another process holds it.
 bool FolderLock::takes() {
   descriptor_ = open(file_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) fail_locking(file_, std::strerror(errno));
+  if (descriptor_ < 0 && errno == ELOOP) {
+    fail_locking(file_,
+                 concat(file_.string(), " is a symbolic link, which may lead anywhere; remove it"));
+  }
+  if (descriptor_ < 0) fail_locking(file_, concat(file_.string(), ": ", std::strerror(errno)));
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(descriptor_);
+    fail_locking(file_, concat(file_.string(), " is no ordinary file; remove it"));
+  }
   if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
     if (is_of_name(descriptor_, file_)) return true;
   } else if (errno != EWOULDBLOCK) {

@@ -30,6 +30,7 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/checkpoints/slices.hpp"
+#include "executor/values/ordinary_file.hpp"
 #include "planner/plan/question_json.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
@@ -256,7 +257,7 @@ std::string write_manifest(const Checkpoint& checkpoint) {
 }
 
 Checkpoint read_manifest(const std::filesystem::path& path) {
-  const Json json = Json::read(path);
+  const Json json = Json::parse(read_ordinary_file(path), path.string());
   expect_known_format(json);
   json.allow_only({"format", "xxh3", "model", "plan", "step", "updates", "weights", "data",
                    "optimizer", "tensors"});

@@ -106,18 +106,29 @@ void require_whole(const Checkpoint& checkpoint) {
 
 WholeCheckpoint newest_whole_checkpoint(const fs::path& folder) {
   WholeCheckpoint found;
-  std::vector<int> steps = checkpointed_steps(folder);
+  const std::vector<int> steps = steps_in(folder);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const fs::path path = checkpoint_folder(folder, *step);
     try {
+      if (!fs::exists(path / manifest_name)) fail(path.string(), ": has no ", manifest_name);
       require_whole(read_checkpoint(path));
       found.folder = path;
-      return found;
+      break;
     } catch (const Error& error) {
-      found.problems.push_back(concat(error.what(), "; the checkpoint before it is used"));
+      found.problems.emplace_back(error.what());
     }
   }
+  for (std::string& problem : found.problems) {
+    if (found.folder) problem += "; the checkpoint before it is used";
+  }
   return found;
+}
+
+std::string all_are_damaged(const fs::path& folder, const WholeCheckpoint& found) {
+  const std::size_t count = found.problems.size();
+  if (found.folder || count < 2) return "";
+  return concat(folder.string(), ": all ", count,
+                " of its checkpoints are damaged; the newest: ", found.problems.front());
 }
 
 int updates_of(const Checkpoint& checkpoint, std::string_view name) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "executor/flight/layout.hpp"
+#include "executor/values/ordinary_file.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 
@@ -212,7 +213,7 @@ FlightSnapshot read_flight_record(std::string_view bytes, const std::filesystem:
 }
 
 FlightSnapshot read_flight_record(const std::filesystem::path& file) {
-  const std::string bytes = read_file(file);
+  const std::string bytes = read_ordinary_file(file);
   // A string's bytes may lie anywhere; numbers must not.
   std::vector<Number> aligned((bytes.size() + sizeof(Number) - 1) / sizeof(Number));
   void* place = aligned.data();

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "executor/values/ordinary_file.hpp"
 #include "executor/weights/durable_file.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
@@ -51,7 +52,7 @@ std::vector<std::string> parts_in(const fs::path& folder) {
 
 /// The files that an index names, with the names of the tensors it puts there.
 std::map<std::string, std::set<std::string>> read_index(const fs::path& path) {
-  const Json json = Json::read(path);
+  const Json json = Json::parse(read_ordinary_file(path), path.string());
   const Json map = json["weight_map"];
   std::map<std::string, std::set<std::string>> files;
   for (const std::string& tensor : map.names()) {

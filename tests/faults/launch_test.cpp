@@ -365,7 +365,7 @@ TEST_CASE("a rank, or the run itself, that is stopped before it trains is starte
     std::filesystem::remove_all(fixture.records());
     ProgramRun run(fixture.folder.path(), words_of(fixture, {"tcp", {"--restarts", "1"}}, 3));
     const int stopped = await_process(run, [&](int pid) {
-      return victim < 0 ? is_called(pid, "stagecraft") : is_rank(pid, victim);
+      return victim < 0 ? parent_of(pid) == run.pid() : is_rank(pid, victim);
     });
     REQUIRE(stopped > 0);
     kill(stopped, SIGSTOP);
@@ -432,6 +432,29 @@ TEST_CASE("a second run in one folder of checkpoints is refused, and harms nothi
   killed.wait();
   ProgramRun next(fixture.folder.path(), fixture.run(1, {"--checkpoint", "new"}));
   CHECK(next.wait() == 0);
+}
+
+TEST_CASE("a checkpoint without its manifest is damaged, and where all are, their number is told") {
+  const Fixture fixture("all-damaged");
+  const std::filesystem::path folder = fixture.folder.path() / "ck";
+  ProgramRun three(fixture.folder.path(),
+                   fixture.run(3, {"--checkpoint", "ck", "--every", "1", "--keep", "3"}));
+  REQUIRE(three.wait() == 0);
+  std::filesystem::remove(folder / "step-000003" / "manifest.json");
+  ProgramRun second(fixture.folder.path(), fixture.run(3, {"--resume", "ck"}));
+  CHECK(second.wait() == 0);
+  CHECK(second.errors() ==
+        "warning: ck/step-000003: has no manifest.json; the checkpoint before it is used\n");
+  for (const char* step : {"step-000001", "step-000002"})
+    std::ofstream(folder / step / "rank-0.bin", std::ios::binary) << "no weights";
+  ProgramRun none(fixture.folder.path(), fixture.run(3, {"--resume", "ck"}));
+  CHECK(none.wait() == 3);
+  CHECK(lines_with(none.errors(), "warning: ck/step-000002/rank-0.bin: ") == 1);
+  CHECK(lines_with(none.errors(), "warning: ck/step-000001/rank-0.bin: ") == 1);
+  CHECK(
+      lines_with(none.errors(),
+                 "error: ck: all 3 of its checkpoints are damaged; the newest: ck/step-000003: has "
+                 "no manifest.json; begin again without --resume") == 1);
 }
 
 TEST_CASE("a damaged newest checkpoint falls back to the newest whole one, and says so",

@@ -187,7 +187,10 @@ class Supervisor {
   void find_checkpoint() {
     if (supervision_.checkpoints.empty()) return;
     const WholeCheckpoint found = newest_whole_checkpoint(supervision_.checkpoints);
-    for (const std::string& problem : found.problems) console_.warn(problem);
+    const std::string all = all_are_damaged(supervision_.checkpoints, found);
+    if (!all.empty()) console_.warn(all);
+    for (std::size_t i = all.empty() ? 0 : 1; i < found.problems.size(); ++i)
+      console_.warn(found.problems[i]);
     checkpoint_ = found.folder;
   }
 
@@ -253,7 +256,7 @@ class Supervisor {
   }
 
   bool has_failed_long_ago() {
-    if (!failed_at_ && std::filesystem::exists(supervision_.folder / failure_file))
+    if (!failed_at_ && std::filesystem::is_regular_file(supervision_.folder / failure_file))
       failed_at_ = now();
     return failed_at_ && now() - *failed_at_ > longest_end_of_failed;
   }
@@ -274,15 +277,17 @@ class Supervisor {
     std::vector<std::filesystem::path> files;
     std::error_code none;
     for (const auto& entry : std::filesystem::directory_iterator(supervision_.folder, none)) {
-      if (entry.path().filename().string().starts_with(pulse_prefix)) files.push_back(entry.path());
+      const bool is_pulse = entry.path().filename().string().starts_with(pulse_prefix);
+      if (is_pulse && entry.is_regular_file(none)) files.push_back(entry.path());
     }
     return files;
   }
 
   /// The exit code of a run that has said all that it had to say.
   std::optional<int> finished() const {
+    const std::filesystem::path file = supervision_.folder / finished_file;
     int code = 0;
-    if (std::ifstream(supervision_.folder / finished_file) >> code) return code;
+    if (std::filesystem::is_regular_file(file) && std::ifstream(file) >> code) return code;
     return {};
   }
 
@@ -328,14 +333,14 @@ class Supervisor {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (const auto code_of_run = finished()) return *code_of_run;
     const std::filesystem::path told = supervision_.folder / failure_file;
-    if (interrupt_.interrupted() && !std::filesystem::exists(told)) {
+    if (interrupt_.interrupted() && !std::filesystem::is_regular_file(told)) {
       if (!WIFSIGNALED(status)) return code;
       // Before it could say anything itself.
       std::fputs(concat("error: ", interrupt_.words(), " before the first step\n").c_str(), stderr);
       return interrupt_.exit_code();
     }
     const std::vector<Sight> sights = sights_in(supervision_.folder);
-    if (std::filesystem::exists(told)) {
+    if (std::filesystem::is_regular_file(told)) {
       std::string sentence = read_file(told);
       const bool killed = take_mark(sentence, killed_mark);
       const bool repeats = take_mark(sentence, repeated_mark) || sights.empty() ||

@@ -39,12 +39,15 @@ void take_optimizer(Console& console, const Checkpoint& checkpoint, double learn
 std::filesystem::path to_resume(Console& console, const std::filesystem::path& path) {
   if (std::filesystem::exists(path / manifest_name)) return path;
   const WholeCheckpoint found = newest_whole_checkpoint(path);
-  if (!found.folder) return path;
   const auto started = launch();
-  for (const std::string& problem : found.problems) {
-    if (!started || started->rank == 0) console.warn(problem);
+  const std::string all = all_are_damaged(path, found);
+  // Of several the newest is part of the sentence; of a single one reading it says what is wrong.
+  const std::size_t told_elsewhere = found.folder ? 0 : 1;
+  for (std::size_t i = told_elsewhere; i < found.problems.size(); ++i) {
+    if (!started || started->rank == 0) console.warn(found.problems[i]);
   }
-  return *found.folder;
+  if (!all.empty()) fail(all, "; begin again without --resume, or name another folder");
+  return found.folder.value_or(path);
 }
 
 ordered_json written_json(const WrittenCheckpoint& written) {

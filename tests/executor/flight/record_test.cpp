@@ -1,5 +1,7 @@
 #include "executor/flight/record.hpp"
 
+#include <sys/stat.h>
+
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -86,6 +88,19 @@ TEST_CASE("damaged, missing and foreign flight records are named, and the others
   std::filesystem::create_directory(folder.path() / "empty");
   CHECK_THROWS_WITH(read_flight_records(folder.path() / "empty"),
                     ContainsSubstring("has no flight records"));
+}
+
+TEST_CASE("a pipe under the name of a flight record keeps nobody waiting") {
+  const Folder folder("pipe");
+  const Flights flights(two_stages(), folder.path());
+  const std::filesystem::path pipe = folder.path() / "rank-1.flight";
+  std::filesystem::remove(pipe);
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const FlightRecords records = read_flight_records(folder.path());
+  CHECK(records.ranks.size() == 1);
+  REQUIRE(records.problems.size() == 1);
+  CHECK_THAT(records.problems[0],
+             ContainsSubstring("rank-1.flight: is no ordinary file; remove it"));
 }
 
 TEST_CASE("no damage to a record does more than an error of input") {
