@@ -379,6 +379,19 @@ TEST_CASE("a rank, or the run itself, that is stopped before it trains is starte
   }
 }
 
+TEST_CASE("where who waits for the ranks is stopped, their result is said once", "[seconds]") {
+  const Fixture fixture("stopped-launcher");
+  const std::string whole = fixture.parameters(20);
+  std::filesystem::remove_all(fixture.records());
+  ProgramRun run(fixture.folder.path(), words_of(fixture, {"tcp", {"--restarts", "1"}}, 20));
+  const int launcher = await_process(run, [&](int pid) { return parent_of(pid) == run.pid(); });
+  REQUIRE(await_step(fixture.records(), 0, 1));
+  kill(launcher, SIGSTOP);
+  CHECK(run.wait() == 0);
+  CHECK(lines_with(run.output(), "\"format\": ") == 1);
+  CHECK(value_of(run.output(), "parameters_xxh3") == whole);
+}
+
 TEST_CASE("killed anywhere, a hundred times: no rank is left, and the run ends with its weights",
           "[.hundred]") {
   const Fixture fixture("anywhere");

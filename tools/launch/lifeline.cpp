@@ -138,15 +138,6 @@ void leave_to_mpirun(const ProcessMark& mpirun) {
   if (!is_there(mpirun)) remove_files_of_mpirun(mpirun.pid);
 }
 
-/// Where the supervisor of this process's run looks, as its command line says; nothing if it has
-/// none.
-std::optional<std::filesystem::path> folder_of_supervisor() {
-  const std::vector<std::string> words = own_command_line();
-  const auto option = std::ranges::find(words, "--supervised");
-  if (option == words.end() || std::next(option) == words.end()) return {};
-  return *std::next(option);
-}
-
 std::string pulse_line(pid_t pid, bool beats, const std::string& process) {
   return concat(pid, " ", now().count(), " ", boot_name(), beats ? " beats " : " starts ", process,
                 "\n");
@@ -202,9 +193,11 @@ void announce_pulse(const std::filesystem::path& folder, pid_t pid, const std::s
   std::ofstream(pulse_file(folder, pid)) << pulse_line(pid, false, process);
 }
 
-void announce_rank(pid_t pid, int rank) {
-  if (const auto folder = folder_of_supervisor())
-    announce_pulse(*folder, pid, concat("rank ", rank));
+std::optional<std::filesystem::path> folder_of_supervisor() {
+  const std::vector<std::string> words = own_command_line();
+  const auto option = std::ranges::find(words, "--supervised");
+  if (option == words.end() || std::next(option) == words.end()) return {};
+  return *std::next(option);
 }
 
 std::optional<Pulse> read_pulse(const std::filesystem::path& file) {

@@ -40,8 +40,9 @@ struct Pulse {
 };
 /// By who has started the process, for the time until it shows its pulse itself.
 void announce_pulse(const std::filesystem::path& folder, pid_t pid, const std::string& process);
-/// The same for a rank, if this process is supervised.
-void announce_rank(pid_t pid, int rank);
+/// Where the supervisor of this process's run looks, as its command line says; nothing if it has
+/// none.
+std::optional<std::filesystem::path> folder_of_supervisor();
 /// Nothing if the file is none, or of another host.
 std::optional<Pulse> read_pulse(const std::filesystem::path& file);
 /// Whether something has stopped the process (SIGSTOP) and it does not go on.

@@ -33,6 +33,7 @@
 #include "tools/launch/files_of_mpirun.hpp"
 #include "tools/launch/lifeline.hpp"
 #include "tools/launch/own_command_line.hpp"
+#include "tools/launch/supervisor.hpp"
 #include "tools/system_refusal.hpp"
 
 namespace stagecraft {
@@ -311,6 +312,12 @@ std::string new_secret() {
   return secret;
 }
 
+/// Shows a rank that has just been started to who supervises this run.
+void announce_rank(pid_t pid, int rank) {
+  if (const auto folder = folder_of_supervisor())
+    announce_pulse(*folder, pid, concat("rank ", rank));
+}
+
 /// On this machine, as torchrun would; they meet on a port that was free a moment ago.
 std::vector<ChildCommand> local_commands(int ranks, const std::vector<std::string>& further) {
   const auto listener = tcp::listen_on("127.0.0.1", 0);
@@ -487,6 +494,24 @@ int start_processes(const ProcessOptions& options, const TransportMaker& transpo
                    : start_here(options, ranks, further, interrupt, on_finished);
 }
 
+namespace {
+
+/// By rank 0, when its result has been said: to who has started it and, where its output does not
+/// pass through that one, which may have been stopped, to who supervises both.
+void tell_finished_to_all(int code) {
+  const auto supervisor = folder_of_supervisor();
+  if (supervisor && launch()->transport == "tcp") {
+    try {
+      tell_finished(*supervisor, code);
+    } catch (const Error&) {
+      // Its launcher tells it, too.
+    }
+  }
+  std::fprintf(stderr, "%s%d\n", std::string(finished_words).c_str(), code);
+}
+
+}  // namespace
+
 bool speaks() {
   const auto started = launch();
   return !started || started->rank == 0;
@@ -518,7 +543,7 @@ int run_together(Console& console, const std::function<int(Console&)>& body) {
   } else if (code != 0 && !speaks()) {
     processes.abort(concat("rank ", processes.rank(), " on ", host_name(), " ended with ", code));
   } else if (speaks() && started_by_launcher() && code != exit_code(ErrorKind::execution)) {
-    std::fprintf(stderr, "%s%d\n", std::string(finished_words).c_str(), code);
+    tell_finished_to_all(code);
   }
   code = processes.part(code);
   // Rank 0 has told our launcher; for a code mpirun would take a second to end who has ended.
