@@ -45,31 +45,28 @@ void write(std::FILE* stream, std::string_view text) {
   }
 }
 
-/// The text as it may be shown, but for sequences that choose a colour ("\x1b[…m").
-std::string without_colours(std::string_view text) {
-  std::string plain;
-  std::size_t escape = text.find("\x1b[");
-  while (escape != text.npos) {
-    plain += text.substr(0, escape);
-    text.remove_prefix(std::min(text.find('m', escape), text.size() - 1) + 1);
-    escape = text.find("\x1b[");
-  }
-  return plain += text;
+/// The sequence that chooses a colour ("\x1b[…m") at the text's beginning, which is an escape;
+/// empty if there is none.
+std::string_view colour_at_beginning(std::string_view text) {
+  if (!text.starts_with("\x1b[")) return {};
+  const std::size_t end = text.find_first_not_of("0123456789;", 2);
+  return end != text.npos && text[end] == 'm' ? text.substr(0, end + 1) : std::string_view();
 }
 
-std::string with_own_colours(std::string_view text, bool colours) {
+/// The text as it may be shown, with what `change` makes of each colour in it.
+template <class Change>
+std::string with_colours(std::string_view text, const Change& change) {
   std::string shown;
   while (!text.empty()) {
-    const std::size_t escape = colours ? text.find("\x1b[") : text.npos;
-    shown += printable(text.substr(0, escape), true);
-    if (escape == text.npos) return shown;
-    text.remove_prefix(escape);
-    const std::size_t end = text.find_first_not_of("0123456789;", 2);
-    const bool is_colour = end != text.npos && text[end] == 'm';
-    const std::size_t count = is_colour ? end + 1 : 2;
-    shown +=
-        is_colour ? std::string(text.substr(0, count)) : printable(text.substr(0, count), true);
-    text.remove_prefix(count);
+    const std::string_view colour = colour_at_beginning(text);
+    if (!colour.empty()) {
+      shown += change(colour);
+      text.remove_prefix(colour.size());
+      continue;
+    }
+    const std::string_view rest = text.substr(0, text.find('\x1b', 1));
+    shown += printable(rest, true);
+    text.remove_prefix(rest.size());
   }
   return shown;
 }
@@ -115,13 +112,17 @@ void Console::input(std::string path, std::string hash) {
   inputs_.push_back({std::move(path), std::move(hash)});
 }
 
-/// On a terminal, what names of others hold must not act: only our own colours do.
+/// What names of others hold must not act on a terminal, whoever passes it on to one: only our own
+/// colours do.
 void Console::print(std::string_view text) {
   if (options_.json || file_on_output_) return;
-  if (!options_.output.empty()) printed_ += without_colours(text);
+  const auto left_out = [](std::string_view) { return std::string_view(); };
+  const std::string plain = color() ? with_colours(text, left_out) : printable(text, true);
+  if (!options_.output.empty()) printed_ += plain;
   if (options_.quiet) return;
   Progress::clear_shown();
-  write(stdout, output_is_terminal_ ? with_own_colours(text, color()) : std::string(text));
+  write(stdout,
+        color() ? with_colours(text, [](std::string_view colour) { return colour; }) : plain);
 }
 
 void Console::note(std::string text) {

@@ -6,6 +6,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "profiles/printable.hpp"
+
 namespace stagecraft {
 
 std::size_t columns(const std::string& text) {
@@ -24,6 +26,8 @@ Table::Table(std::vector<std::string> headings) : headings_(std::move(headings))
 
 void Table::row(std::vector<std::string> cells) {
   assert(cells.size() == headings_.size());
+  // Of names from files: what will be shown of them is what the columns are as wide as.
+  for (std::string& cell : cells) cell = printable(cell, false);
   rows_.push_back(std::move(cells));
 }
 

@@ -40,6 +40,12 @@ std::string read_bytes(const std::filesystem::path& path) {
   const std::string name = path.string();
   if (!std::filesystem::exists(path)) fail(name, ": no such file");
   if (std::filesystem::is_directory(path)) fail(name, ": is a folder, not a file of tokens");
+  if (std::filesystem::is_character_file(path)) {
+    fail(name,
+         ": is a device, whose bytes may never end; name a file with as many as are wanted: "
+         "head -c 100M ",
+         name, " > data.bin");
+  }
   std::string bytes = read_file(path);
   if (bytes.empty()) fail(name, ": is empty");
   return bytes;

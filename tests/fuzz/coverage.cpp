@@ -1,4 +1,5 @@
-// The readers under libFuzzer (preset `fuzz`): STAGECRAFT_FUZZ_READER says which one.
+// The readers under libFuzzer, as tests/fuzz/coverage builds and calls it: STAGECRAFT_FUZZ_READER
+// says which one, STAGECRAFT_FUZZ_SCRATCH a folder for the files of those that read one.
 
 #include <unistd.h>
 #include <cstdint>
@@ -29,8 +30,9 @@ const Reader& chosen_reader() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Reader& reader = chosen_reader();
+  const char* folder = std::getenv("STAGECRAFT_FUZZ_SCRATCH");
   static const std::filesystem::path scratch =
-      stagecraft::tests::folder_for_scratch() /
+      (folder != nullptr ? folder : stagecraft::tests::folder_for_scratch()) /
       ("stagecraft-fuzz-" + std::to_string(getpid()) +
        (reader.name == "safetensors" ? ".safetensors" : ""));
   const std::string bytes(reinterpret_cast<const char*>(data), size);
