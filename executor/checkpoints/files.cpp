@@ -99,14 +99,23 @@ std::optional<fs::path> latest_checkpoint(const fs::path& folder) {
   return checkpoint_folder(folder, steps.back());
 }
 
-void make_checkpoints_folder(const fs::path& folder) {
-  std::error_code error;
-  const bool is_new = fs::create_directories(folder, error);
-  if (!error && ::access(folder.c_str(), R_OK | W_OK | X_OK) != 0) {
-    error = std::error_code(errno, std::generic_category());
+void make_checkpoints_folder(const fs::path& folder, SystemCalls& calls) {
+  const auto refuse = [&](int error) {
+    fail(folder.string(), ": checkpoints cannot be written here: ", std::strerror(error));
+  };
+  std::error_code none;
+  std::vector<fs::path> missing;  // the innermost first
+  for (fs::path at = fs::weakly_canonical(folder, none); !at.empty() && !fs::exists(at, none);
+       at = at.parent_path()) {
+    if (at.has_filename()) missing.push_back(at);
   }
-  if (error) fail(folder.string(), ": checkpoints cannot be written here: ", error.message());
-  if (is_new) make_durable(fs::weakly_canonical(folder, error).parent_path());
+  for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
+    // Other processes of the run may make it, too.
+    if (calls.make_folder(at->c_str(), 0777) != 0 && errno != EEXIST) refuse(errno);
+    make_durable(at->parent_path(), calls);
+  }
+  if (!fs::is_directory(folder, none)) refuse(ENOTDIR);
+  if (::access(folder.c_str(), R_OK | W_OK | X_OK) != 0) refuse(errno);
 }
 
 void prepare_checkpoints(const fs::path& folder, int first_step) {
@@ -127,7 +136,7 @@ void prepare_checkpoints(const fs::path& folder, int first_step) {
 }
 
 void begin_checkpoint(const fs::path& folder, int step, SystemCalls& calls) {
-  abandon_checkpoint(folder, step);
+  abandon_checkpoint(folder, step, calls);
   const fs::path unfinished = unfinished_folder(folder, step);
   if (calls.make_folder(unfinished.c_str(), 0777) != 0) {
     fail_writing(unfinished, errno, what_to_do);
@@ -137,8 +146,7 @@ void begin_checkpoint(const fs::path& folder, int step, SystemCalls& calls) {
 /// A manifest that is gone first makes what is half removed no checkpoint.
 void end_checkpoint(const fs::path& folder, int step, int keep, SystemCalls& calls) {
   const fs::path complete = checkpoint_folder(folder, step);
-  std::error_code error;
-  fs::remove_all(complete, error);  // without a manifest, or there would be nothing to write
+  remove_all(complete, calls);  // without a manifest, or there would be nothing to write
   make_durable(unfinished_folder(folder, step), calls);
   if (calls.rename(unfinished_folder(folder, step).c_str(), complete.c_str()) != 0) {
     fail_writing(complete, errno, what_to_do);
@@ -147,14 +155,13 @@ void end_checkpoint(const fs::path& folder, int step, int keep, SystemCalls& cal
   const std::vector<int> steps = checkpointed_steps(folder);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i) {
     const fs::path old = checkpoint_folder(folder, steps[i]);
-    fs::remove(old / manifest_name, error);
-    fs::remove_all(old, error);
+    calls.remove((old / manifest_name).c_str());
+    remove_all(old, calls);
   }
 }
 
-void abandon_checkpoint(const fs::path& folder, int step) {
-  std::error_code ignored;
-  fs::remove_all(unfinished_folder(folder, step), ignored);
+void abandon_checkpoint(const fs::path& folder, int step, SystemCalls& calls) {
+  remove_all(unfinished_folder(folder, step), calls);
 }
 
 }  // namespace stagecraft

@@ -27,9 +27,10 @@ inline constexpr std::string_view checkpoint_remedy =
     "make room, or write to another folder with --checkpoint; earlier checkpoints are whole, "
     "--resume goes on from the last";
 
-/// A folder for checkpoints, made if it is not there. Throws Error (input) unless it can be written
-/// to.
-void make_checkpoints_folder(const std::filesystem::path& folder);
+/// A folder for checkpoints, made if it is not there, with those above it, and on disk when this
+/// returns. Throws Error (input) unless it can be written to.
+void make_checkpoints_folder(const std::filesystem::path& folder,
+                             SystemCalls& calls = system_calls());
 /// By who holds the folder (see folder_lock.hpp): what earlier runs left unfinished goes. Throws
 /// Error (input) if it holds a checkpoint of a later step than that with which the run begins; one
 /// that is damaged is renamed to "step-000123.damaged" instead.
@@ -43,6 +44,7 @@ void begin_checkpoint(const std::filesystem::path& folder, int step,
 void end_checkpoint(const std::filesystem::path& folder, int step, int keep,
                     SystemCalls& calls = system_calls());
 /// Removes an unfinished one, as far as that is possible.
-void abandon_checkpoint(const std::filesystem::path& folder, int step);
+void abandon_checkpoint(const std::filesystem::path& folder, int step,
+                        SystemCalls& calls = system_calls());
 
 }  // namespace stagecraft

@@ -141,7 +141,7 @@ CheckpointWriter::CheckpointWriter(Checkpoint about, const CheckpointOptions& op
     : about_(std::move(about)),
       options_(options),
       calls_(options.calls != nullptr ? *options.calls : system_calls()) {
-  make_checkpoints_folder(options_.folder);
+  make_checkpoints_folder(options_.folder, calls_);
   if (!leads) return;
   lock_.emplace(options_.folder);
   prepare_checkpoints(options_.folder, first_step);

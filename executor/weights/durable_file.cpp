@@ -12,6 +12,7 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "profiles/error.hpp"
 
@@ -63,6 +64,9 @@ int SystemCalls::rename(const char* from, const char* to) {
 }
 int SystemCalls::make_folder(const char* path, mode_t mode) {
   return ::mkdir(path, mode);
+}
+int SystemCalls::remove(const char* path) {
+  return std::remove(path);
 }
 
 SystemCalls& system_calls() {
@@ -135,6 +139,19 @@ void make_durable(const std::filesystem::path& folder, SystemCalls& calls) {
   const int error = errno;
   if (descriptor >= 0) calls.close(descriptor);
   if (!done) fail_writing(path, error);
+}
+
+void remove_all(const std::filesystem::path& path, SystemCalls& calls) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_status status = fs::symlink_status(path, ignored);
+  if (!fs::exists(status)) return;
+  if (fs::is_directory(status)) {
+    std::vector<fs::path> inside;
+    for (const auto& entry : fs::directory_iterator(path, ignored)) inside.push_back(entry.path());
+    for (const fs::path& each : inside) remove_all(each, calls);
+  }
+  calls.remove(path.c_str());
 }
 
 // Renamed over a device such as /dev/null, a file would take it from the whole machine.

@@ -19,8 +19,8 @@
 
 namespace stagecraft {
 
-/// What is asked of the system, so that tests can let each call fail. As the functions of the same
-/// names: -1 and errno where they fail.
+/// What is asked of the system, so that tests can let each call fail, or the power. As the
+/// functions of the same names: -1 and errno where they fail.
 class SystemCalls {
  public:
   virtual ~SystemCalls() = default;
@@ -31,6 +31,7 @@ class SystemCalls {
   virtual int close(int descriptor);
   virtual int rename(const char* from, const char* to);
   virtual int make_folder(const char* path, mode_t mode);  ///< mkdir
+  virtual int remove(const char* path);                    ///< of a file, or of an empty folder
 };
 /// The system's own.
 SystemCalls& system_calls();
@@ -79,6 +80,9 @@ class DurableFile {
 /// What happened in a folder (new, renamed and removed files) is on disk when this returns. Throws
 /// Error (execution).
 void make_durable(const std::filesystem::path& folder, SystemCalls& calls = system_calls());
+
+/// Removes a file, or a folder with all that is in it, as far as that is possible.
+void remove_all(const std::filesystem::path& path, SystemCalls& calls = system_calls());
 
 /// Throws Error (execution) where something is there already that is no ordinary file.
 void require_ordinary_file(const std::filesystem::path& path);
