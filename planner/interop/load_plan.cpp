@@ -5,6 +5,7 @@
 
 #include "planner/interop/other_files.hpp"
 #include "planner/plan/plan_fault.hpp"
+#include "planner/plan/transformers_modules.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "profiles/missing_file.hpp"
@@ -64,9 +65,7 @@ std::string architecture_in(const std::string& file) {
   if (!std::filesystem::is_regular_file(file, unreadable)) return "";
   const std::string text = read_file(file);
   if (text.find("\"model_type\"") == std::string::npos) return "";
-  const Json json = Json::parse(text, file);
-  const bool has_type = json.is_object() && json.contains("model_type");
-  return has_type ? json["model_type"].string() : "";
+  return transformers_architecture(Json::parse(text, file));
 }
 
 Profile ordered_profile(const Json& json, const Plan& plan, const Profile& profile) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
+#include "planner/plan/transformers_modules.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "profiles/trained_form.hpp"
@@ -12,12 +14,10 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::array embedding_modules{"embedding",    "embeddings",         "tok_embeddings",
-                                       "embed_tokens", "word_embeddings",    "wte",
-                                       "wpe",          "position_embeddings"};
+/// Other systems' words, besides those of transformers.
+constexpr std::array embedding_modules{"embedding", "tok_embeddings", "position_embeddings"};
 constexpr std::array block_lists{"layers", "layer", "h", "block", "blocks"};
-constexpr std::array head_modules{"head",       "lm_head", "output",          "norm",     "ln_f",
-                                  "final_norm", "ln_out",  "final_layernorm", "embed_out"};
+constexpr std::array head_modules{"output", "ln_out"};
 
 template <std::size_t count>
 bool is_among(std::string_view word, const std::array<const char*, count>& words) {
@@ -45,8 +45,11 @@ std::optional<int> find_module(const Model& model, std::string_view name) {
   const std::vector<std::string> path = split(name, '.');
   if (path.empty()) return {};
   const std::string& last = path.back();
-  if (is_among(last, embedding_modules)) return layer_of_kind(model, LayerKind::embedding);
-  if (is_among(last, head_modules)) return layer_of_kind(model, LayerKind::head);
+  const bool is_in_block = std::any_of(path.begin(), path.end() - 1, read_index);
+  if (!is_in_block && (is_among(last, embedding_modules) || is_embedding_module(last)))
+    return layer_of_kind(model, LayerKind::embedding);
+  if (!is_in_block && (is_among(last, head_modules) || is_head_module(last)))
+    return layer_of_kind(model, LayerKind::head);
   if (path.size() < 2 || !is_among(path[path.size() - 2], block_lists)) return {};
   const std::optional<int> index = read_index(last);
   const LayerRange blocks = transformer_layers(model);
@@ -54,16 +57,9 @@ std::optional<int> find_module(const Model& model, std::string_view name) {
   return blocks.first + *index;
 }
 
-/// Names of one system's modules; blocks are numbered behind `block`.
-struct Vocabulary {
-  std::vector<std::string> embedding;
-  std::string block;
-  std::vector<std::string> head;
-};
+ModuleVocabulary vocabulary_of(const Model& model, std::string_view architecture);
 
-Vocabulary vocabulary_of(const Model& model, std::string_view architecture);
-
-Vocabulary vocabulary_of(const Model& model, ModuleNames names) {
+ModuleVocabulary vocabulary_of(const Model& model, ModuleNames names) {
   if (names == ModuleNames::torchtitan) return {{"tok_embeddings"}, "layers.", {"norm", "lm_head"}};
   const Transformer& transformer = *model.transformer;
   const bool is_bert = transformer.token_types || !transformer.causal;
@@ -83,55 +79,23 @@ Vocabulary vocabulary_of(const Model& model, ModuleNames names) {
        "transformers are known here");
 }
 
-/// Architectures of transformers (5.23), by model_type, that name their modules alike.
-struct Architectures {
-  std::string_view types;  ///< separated by blanks
-  std::string_view embedding;
-  std::string_view block;
-  std::string_view head;
-};
-
-constexpr std::array architectures{
-    Architectures{"gpt2", "transformer.wte transformer.wpe", "transformer.h.",
-                  "transformer.ln_f lm_head"},
-    Architectures{"llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gemma3_text "
-                  "phi3 phimoe olmo olmo2 olmo3 olmoe starcoder2 granite granitemoe deepseek_v2 "
-                  "deepseek_v3 cohere cohere2 smollm3 gpt_oss glm glm4 glm4_moe stablelm nemotron "
-                  "ministral seed_oss hunyuan_v1_dense ernie4_5 minimax exaone4",
-                  "model.embed_tokens", "model.layers.", "model.norm lm_head"},
-    Architectures{"phi", "model.embed_tokens", "model.layers.", "model.final_layernorm lm_head"},
-    Architectures{"gpt_neox", "gpt_neox.embed_in", "gpt_neox.layers.",
-                  "gpt_neox.final_layer_norm lm_head"},
-    Architectures{"opt", "model.decoder.embed_tokens model.decoder.embed_positions",
-                  "model.decoder.layers.", "model.decoder.final_layer_norm lm_head"},
-    Architectures{"falcon", "transformer.word_embeddings", "transformer.h.",
-                  "transformer.ln_f lm_head"},
-    Architectures{"bloom", "transformer.word_embeddings transformer.word_embeddings_layernorm",
-                  "transformer.h.", "transformer.ln_f lm_head"},
-    Architectures{"gptj", "transformer.wte", "transformer.h.", "transformer.ln_f lm_head"},
-    Architectures{"mpt", "transformer.wte", "transformer.blocks.", "transformer.norm_f lm_head"},
-};
-
-Vocabulary vocabulary_of(const Model& model, std::string_view architecture) {
+ModuleVocabulary vocabulary_of(const Model& model, std::string_view architecture) {
   if (architecture.empty()) {
     const auto has_relu = [&](const Layer& layer) {
       const auto form = trained_form(*model.transformer, layer);
       return form && form->relu;
     };
     if (model.transformer && std::any_of(model.layers.begin(), model.layers.end(), has_relu))
-      return vocabulary_of(model, std::string_view("opt"));
+      return vocabulary_of(model, std::string_view("opt without project_in project_out"));
     if (model.name.starts_with("bloom")) return vocabulary_of(model, std::string_view("bloom"));
     return vocabulary_of(model, ModuleNames::hugging_face);
   }
-  for (const Architectures& row : architectures) {
-    const std::vector<std::string> types = split(row.types, ' ');
-    if (std::find(types.begin(), types.end(), architecture) == types.end()) continue;
-    return {split(row.embedding, ' '), std::string(row.block), split(row.head, ' ')};
-  }
+  if (auto known = transformers_modules(architecture)) return *std::move(known);
   fail("the names of modules of the architecture \"", architecture, "\" are not known here");
 }
 
-std::vector<std::vector<std::string>> modules_by(const Model& model, const Vocabulary& words) {
+std::vector<std::vector<std::string>> modules_by(const Model& model,
+                                                 const ModuleVocabulary& words) {
   std::vector<std::vector<std::string>> modules;
   int block = 0;
   for (const Layer& layer : model.layers) {

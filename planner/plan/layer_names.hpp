@@ -29,9 +29,10 @@ enum class ModuleNames {
 /// whose modules that system has no one set of names for.
 std::vector<std::vector<std::string>> module_names(const Model& model, ModuleNames names);
 
-/// The same in Hugging Face's transformers, of an architecture by its model_type ("gpt_neox"); with
-/// an empty one as `module_names` has them. Throws Error (input) for one whose names are not known,
-/// and for modules of multi-token prediction, which transformers leaves out.
+/// The same in Hugging Face's transformers, of an architecture as `transformers_architecture` names
+/// it ("gpt_neox"); with an empty one as `module_names` has them. Throws Error (input) for one
+/// whose names are not known, and for modules of multi-token prediction, which transformers leaves
+/// out.
 std::vector<std::vector<std::string>> hugging_face_modules(const Model& model,
                                                            std::string_view architecture);
 

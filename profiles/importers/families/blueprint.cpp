@@ -17,7 +17,7 @@ int read_blocks(Keys& keys, std::string_view names, std::int64_t otherwise) {
   return static_cast<int>(blocks);
 }
 
-Sizes read_sizes(Keys& keys, const Defaults& defaults) {
+Sizes read_sizes(Keys& keys, const Defaults& defaults, Unread unread) {
   keys.need({"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"});
   Sizes sizes;
   sizes.hidden = keys.count("hidden_size", defaults.hidden);
@@ -28,13 +28,17 @@ Sizes read_sizes(Keys& keys, const Defaults& defaults) {
       own_keys && !keys.is_null("num_key_value_heads") ? defaults.key_value_heads : sizes.heads;
   if (defaults.latent) {
     keys.ignore({"num_key_value_heads"});
+  } else if (unread == Unread::heads_and_width) {
+    keys.same("num_key_value_heads", sizes.heads);
   } else {
     sizes.key_value_heads = keys.count("num_key_value_heads", sizes.key_value_heads);
   }
   sizes.inner = keys.count("intermediate_size", defaults.inner > 0 ? defaults.inner : 1);
   sizes.vocabulary = keys.count("vocab_size", defaults.vocabulary);
   sizes.positions = keys.count("max_position_embeddings", defaults.positions);
-  const bool has_width = keys.has("head_dim") || defaults.head_width > 0 || defaults.floors_width;
+  const bool reads_width = unread == Unread::none;
+  const bool has_width =
+      (reads_width && keys.has("head_dim")) || defaults.head_width > 0 || defaults.floors_width;
   if (!has_width && sizes.hidden % sizes.heads != 0) {
     keys.fail("num_attention_heads",
               concat(sizes.heads, " heads do not divide hidden_size = ", sizes.hidden));
@@ -46,7 +50,12 @@ Sizes read_sizes(Keys& keys, const Defaults& defaults) {
   }
   const bool own_width = defaults.head_width > 0 && !keys.is_null("head_dim");
   const std::int64_t width = own_width ? defaults.head_width : sizes.hidden / sizes.heads;
-  sizes.head_width = keys.count("head_dim", std::max<std::int64_t>(width, 1));
+  sizes.head_width = std::max<std::int64_t>(width, 1);
+  if (reads_width) {
+    sizes.head_width = keys.count("head_dim", sizes.head_width);
+  } else {
+    keys.same("head_dim", sizes.head_width);
+  }
   return sizes;
 }
 

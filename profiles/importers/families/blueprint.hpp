@@ -55,6 +55,10 @@ struct Defaults {
   bool latent = false;        ///< keys have no heads of their own: "num_key_value_heads" is unread
 };
 
+/// Usual keys that a family's class in the library does not read. What a file says of them must be
+/// what the class builds: heads whose keys are their own, each of hidden / heads numbers.
+enum class Unread { none, head_width, heads_and_width };
+
 /// The numbers that nearly all families have, under the usual names. A null "num_key_value_heads"
 /// is as many as heads, a null "head_dim" hidden / heads, whatever the class's defaults are: so
 /// classes of the library complete themselves.
@@ -63,7 +67,7 @@ struct Sizes {
                head_width = 0, positions = 0;
   int blocks = 0;
 };
-Sizes read_sizes(Keys& keys, const Defaults& defaults);
+Sizes read_sizes(Keys& keys, const Defaults& defaults, Unread unread = Unread::none);
 
 constexpr int most_config_blocks = 100'000;
 int read_blocks(Keys& keys, std::string_view names, std::int64_t otherwise);

@@ -189,7 +189,8 @@ void set_neox_numbers(Keys& keys, Blueprint& blueprint, const GroupedAttention& 
 
 Blueprint read_gpt_neox(Keys& keys) {
   keys.need({"intermediate_size"});
-  const Sizes sizes = read_sizes(keys, {50432, 6144, 24576, 44, 64, 0, 0, 2048});
+  const Sizes sizes =
+      read_sizes(keys, {50432, 6144, 24576, 44, 64, 0, 0, 2048}, Unread::heads_and_width);
   Blueprint blueprint = start(keys, sizes, false, shifting);
   GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", true));
   shape.rotary_width = rotary_width(keys, sizes.head_width, 0.25);
@@ -282,7 +283,7 @@ void set_opt_numbers(Blueprint& blueprint, bool bias) {
 /// Positions start at the third row of their table.
 Blueprint read_opt(Keys& keys) {
   keys.need({"hidden_size", "num_hidden_layers", "num_attention_heads", "ffn_dim", "vocab_size"});
-  Sizes sizes = read_sizes(keys, {50272, 768, 0, 12, 12, 0, 0, 2048});
+  Sizes sizes = read_sizes(keys, {50272, 768, 0, 12, 12, 0, 0, 2048}, Unread::heads_and_width);
   sizes.inner = keys.count("ffn_dim", 3072);
   Blueprint blueprint = start(keys, sizes, true, shifting);
   const bool trains_norms = keys.flag("layer_norm_elementwise_affine", true);
@@ -434,7 +435,8 @@ Blueprint read_xglm(Keys& keys) {
 /// Positions start at the third row of their table.
 Blueprint read_biogpt(Keys& keys) {
   keys.need({"intermediate_size"});
-  const Sizes sizes = read_sizes(keys, {42384, 1024, 4096, 24, 16, 0, 0, 1024});
+  const Sizes sizes =
+      read_sizes(keys, {42384, 1024, 4096, 24, 16, 0, 0, 1024}, Unread::heads_and_width);
   keys.ignore({"scale_embedding", "attention_probs_dropout_prob"});
   Blueprint blueprint = start(keys, sizes, true, shifting);
   add_positions(blueprint, sizes.positions + 2);
@@ -445,7 +447,7 @@ Blueprint read_biogpt(Keys& keys) {
 
 /// One bias of the attention's output, in the last block.
 Blueprint read_gpt_neox_japanese(Keys& keys) {
-  Sizes sizes = read_sizes(keys, {32000, 2560, 0, 32, 32, 0, 0, 2048});
+  Sizes sizes = read_sizes(keys, {32000, 2560, 0, 32, 32, 0, 0, 2048}, Unread::heads_and_width);
   sizes.inner = keys.count("intermediate_multiple_size", 4) * sizes.hidden;
   keys.ignore({"intermediate_size"});
   Blueprint blueprint = start(keys, sizes, true, shifting);
@@ -461,7 +463,7 @@ Blueprint read_gpt_neox_japanese(Keys& keys) {
 
 Blueprint read_phi(Keys& keys) {
   keys.need({"intermediate_size"});
-  const Sizes sizes = read_sizes(keys, {51200, 2048, 8192, 24, 32, 0, 0, 2048});
+  const Sizes sizes = read_sizes(keys, {51200, 2048, 8192, 24, 32, 0, 0, 2048}, Unread::head_width);
   Blueprint blueprint = start(keys, sizes, false, shifting);
   GroupedAttention shape = grouped(sizes, true);
   if (keys.flag("qk_layernorm", false)) {
@@ -477,7 +479,8 @@ Blueprint read_phi(Keys& keys) {
 
 Blueprint read_stablelm(Keys& keys) {
   keys.need({"intermediate_size"});
-  const Sizes sizes = read_sizes(keys, {50304, 2560, 6912, 32, 32, 32, 0, 4096});
+  const Sizes sizes =
+      read_sizes(keys, {50304, 2560, 6912, 32, 32, 32, 0, 4096}, Unread::head_width);
   Blueprint blueprint = start(keys, sizes, false, shifting);
   GroupedAttention shape = grouped(sizes, keys.flag("use_qkv_bias", false));
   shape.output_bias = false;

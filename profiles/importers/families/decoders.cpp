@@ -322,7 +322,7 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
     needed.insert(needed.end(),
                   {std::string(row.mixture.experts_key), std::string(row.mixture.active_key)});
   keys.need(needed);
-  const Sizes sizes = read_sizes(keys, row.defaults);
+  const Sizes sizes = read_sizes(keys, row.defaults, row.unread);
   Blueprint blueprint = start(keys, sizes, row.defaults.tied, row.norm);
   if (row.norms_words)
     blueprint.embedding.push_back(norm("embedding norm", sizes.hidden, row.norm));
@@ -338,8 +338,9 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
                               .up_bias = bias,
                               .down_bias = bias,
                               .normed = row.norms_inside});
-  if (row.feed_forward.activation_numbers > 0)
-    dense.push_back(numbers("activation", row.feed_forward.activation_numbers));
+  const std::int64_t learned = row.feed_forward.activation_numbers;
+  if (learned > 0 && keys.word("hidden_act", "xielu") == "xielu")
+    dense.push_back(numbers("activation", learned));
   std::vector<bool> sparse(static_cast<std::size_t>(sizes.blocks), false);
   Steps routed;
   if (has_experts) {

@@ -57,7 +57,7 @@ struct FeedForwardRow {
   bool gated = true;
   std::string_view bias_key;  ///< none: as `bias`
   bool bias = false;
-  std::int64_t activation_numbers = 0;  ///< trainable ones of the activation
+  std::int64_t activation_numbers = 0;  ///< trainable ones of xIELU, unless "hidden_act" is another
 };
 
 /// Which blocks have experts.
@@ -98,6 +98,7 @@ struct MixtureRow {
 struct DecoderRow {
   std::string_view model_type;
   Defaults defaults;
+  Unread unread = Unread::none;
   NormWeights norm = NormWeights::weight;
   NormPlaces places = NormPlaces::before;
   std::string_view after_key;  ///< of a flag (absent: true); false: `around` is only `before`

@@ -37,7 +37,7 @@ struct BertRow {
 Blueprint read_bert_family(Keys& keys, const BertRow& row) {
   keys.need({"intermediate_size", "max_position_embeddings"});
   keys.refuse_true("add_cross_attention", "blocks with cross-attention are not known here");
-  const Sizes sizes = read_sizes(keys, row.sizes);
+  const Sizes sizes = read_sizes(keys, row.sizes, Unread::heads_and_width);
   Blueprint blueprint = start(keys, sizes, true, with_shift);
   Transformer& numbers = blueprint.numbers;
   numbers.causal = keys.flag("is_decoder", false);
@@ -144,7 +144,8 @@ namespace {
 
 /// Blocks without a first norm in the first of them, since words have one; windows in two of three.
 Blueprint read_modernbert_family(Keys& keys, bool causal) {
-  const Sizes sizes = read_sizes(keys, {50368, 768, 1152, 22, 12, 0, 0, 8192});
+  const Sizes sizes =
+      read_sizes(keys, {50368, 768, 1152, 22, 12, 0, 0, 8192}, Unread::heads_and_width);
   const NormWeights weights = keys.flag("norm_bias", false) ? with_shift : NormWeights::weight;
   Blueprint blueprint = start(keys, sizes, true, weights);
   blueprint.numbers.causal = causal;
@@ -203,10 +204,10 @@ Blueprint read_vit(Keys& keys) {
   sizes.hidden = keys.count("hidden_size", 768);
   sizes.blocks = read_blocks(keys, "num_hidden_layers", 12);
   sizes.heads = sizes.key_value_heads = keys.count("num_attention_heads", 12);
-  if (sizes.hidden % sizes.heads != 0)
+  if (!keys.has("head_dim") && sizes.hidden % sizes.heads != 0)
     keys.fail("num_attention_heads",
               concat(sizes.heads, " heads do not divide hidden_size = ", sizes.hidden));
-  sizes.head_width = sizes.hidden / sizes.heads;
+  sizes.head_width = keys.count("head_dim", sizes.hidden / sizes.heads);
   sizes.inner = keys.count("intermediate_size", 3072);
   const std::int64_t image = keys.count("image_size", 224);
   const std::int64_t patch = keys.count("patch_size", 16);

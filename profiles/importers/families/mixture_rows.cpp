@@ -64,6 +64,7 @@ std::vector<DecoderRow> mixture_rows() {
        .harmless = {"sliding_window", "use_sliding_window", "max_window_layers"}},
       {.model_type = "olmoe",
        .defaults = {50304, 2048, 2048, 16, 16, 0, 0, 4096},
+       .unread = Unread::head_width,
        .attention = {.norms = QueryKeyNorm::together,
                      .bias_key = "attention_bias",
                      .output_bias_key = "attention_bias"},

@@ -151,6 +151,47 @@ TEST_CASE("RoBERTa's positions start behind the row of the padding token") {
   CHECK(positions("bert") == 514);
 }
 
+TEST_CASE("usual keys that a family's class does not read say what it builds, or are refused") {
+  const auto import_with = [](const std::string& family, const std::string& key) {
+    return import_text("{\"model_type\": \"" + family +
+                       "\", \"vocab_size\": 96, \"hidden_size\": 64, \"num_hidden_layers\": 1, "
+                       "\"num_attention_heads\": 4, \"intermediate_size\": 80, \"ffn_dim\": 80, "
+                       "\"num_experts\": 4, \"num_experts_per_tok\": 2, "
+                       "\"max_position_embeddings\": 128, " +
+                       key + "}");
+  };
+  const std::string builds = "but the class in transformers does not read it and builds ";
+  for (const std::string family : {"opt", "gpt_neox", "gpt_neox_japanese", "persimmon", "biogpt",
+                                   "bert", "roberta", "roberta-prelayernorm", "data2vec-text",
+                                   "ernie", "electra", "megatron-bert", "modernbert"}) {
+    INFO(family);
+    CHECK_THAT(message_of([&] { import_with(family, "\"num_key_value_heads\": 2"); }),
+               ContainsSubstring("found 2, " + builds + "4"));
+    CHECK(import_with(family, "\"num_key_value_heads\": 4").model.transformer->key_value_heads ==
+          4);
+    CHECK_THAT(message_of([&] { import_with(family, "\"head_dim\": 24"); }),
+               ContainsSubstring("found 24, " + builds + "16"));
+  }
+  for (const std::string family : {"phi", "stablelm", "olmoe", "bitnet"}) {
+    INFO(family);
+    CHECK_THAT(
+        message_of([&] { import_with(family, "\"num_key_value_heads\": 2, \"head_dim\": 24"); }),
+        ContainsSubstring("found 24, " + builds + "16"));
+  }
+}
+
+TEST_CASE("a ViT's heads may be wider, and Apertus's activation may have nothing to learn") {
+  CHECK(parameters(import_text(R"({"model_type": "vit", "hidden_size": 32, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "intermediate_size": 48, "image_size": 32, "patch_size": 16,
+    "num_channels": 1, "qkv_bias": false, "head_dim": 16})")
+                       .model) == 43'058);
+  CHECK(parameters(import_text(R"({"model_type": "apertus", "vocab_size": 96, "hidden_size": 64,
+    "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4,
+    "intermediate_size": 80, "max_position_embeddings": 128, "tie_word_embeddings": false,
+    "attention_bias": true, "hidden_act": "gelu"})")
+                       .model) == 39'392);
+}
+
 TEST_CASE("of Phi-4-multimodal the language part is counted, and a sentence says so") {
   const Profile profile = import_text(R"({"model_type": "phi4_multimodal", "hidden_size": 32,
     "vocab_size": 130, "num_hidden_layers": 1, "num_attention_heads": 8, "num_key_value_heads": 1,

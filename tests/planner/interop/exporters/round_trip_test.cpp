@@ -9,6 +9,7 @@
 #include "planner/interop/load_plan.hpp"
 #include "planner/interop/torch_names.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "planner/plan/transformers_modules.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "profiles/prediction_modules.hpp"
@@ -607,8 +608,13 @@ TEST_CASE("modules of transformers have the names of their architecture") {
   CHECK(first("") == std::vector<std::string>{"transformer.wte", "transformer.wpe"});
   CHECK(first("gpt_neox") == std::vector<std::string>{"gpt_neox.embed_in"});
   CHECK(first("qwen3") == std::vector<std::string>{"model.embed_tokens"});
-  CHECK(hugging_face_modules(model, "opt").back() ==
-        std::vector<std::string>{"model.decoder.final_layer_norm", "lm_head"});
+  CHECK(first("dbrx") == std::vector<std::string>{"transformer.wte"});
+  CHECK(hugging_face_modules(model, "jamba").back() ==
+        std::vector<std::string>{"model.final_layernorm", "lm_head"});
+  CHECK(hugging_face_modules(model, "nemotron_h").back() ==
+        std::vector<std::string>{"model.norm_f", "lm_head"});
+  CHECK(hugging_face_modules(model, "mamba2").at(1) ==
+        std::vector<std::string>{"backbone.layers.0"});
   // OPT's own names are those of a model whose steps are OPT's.
   const Model opt = import_huggingface(R"({"model_type": "opt", "hidden_size": 64,
                                            "num_hidden_layers": 1, "num_attention_heads": 4,
@@ -618,6 +624,45 @@ TEST_CASE("modules of transformers have the names of their architecture") {
                         .model;
   CHECK(hugging_face_modules(opt, "").at(1) == std::vector<std::string>{"model.decoder.layers.0"});
   CHECK_THAT(message_of([&] { first("rwkv"); }), ContainsSubstring("\"rwkv\" are not known here"));
+}
+
+TEST_CASE("modules that a configuration of transformers does without are not named") {
+  const auto modules = [](const std::string& config) {
+    return *transformers_modules(transformers_architecture(Json::parse(config, "config.json")));
+  };
+  const auto opt =
+      modules(R"({"model_type": "opt", "hidden_size": 64, "word_embed_proj_dim": 64})");
+  CHECK(opt.head == std::vector<std::string>{"model.decoder.final_layer_norm", "lm_head"});
+  CHECK(opt.embedding.size() == 2);
+  const auto narrow = modules(R"({"model_type": "opt", "hidden_size": 64, "word_embed_proj_dim": 16,
+                                  "do_layer_norm_before": false})");
+  CHECK(narrow.head == std::vector<std::string>{"model.decoder.project_out", "lm_head"});
+  CHECK(narrow.embedding.back() == "model.decoder.project_in");
+  const auto gemma = [&](const std::string& width) {
+    const std::string key = "\"hidden_size_per_layer_input\": " + width;
+    return modules("{\"model_type\": \"gemma4_text\", " + key + "}").embedding.size();
+  };
+  CHECK(gemma("0") == 1);
+  CHECK(gemma("256") == 4);
+  CHECK(modules(R"({"model_type": "electra", "embedding_size": 128, "hidden_size": 128})")
+            .embedding.size() == 1);
+  CHECK(modules(R"({"model_type": "electra"})").embedding.size() == 2);
+}
+
+TEST_CASE("modules of transformers' architectures are layers of ours by name") {
+  const Model model = question_of(4, "2xh100").profile.model;
+  const int last = static_cast<int>(model.layers.size()) - 1;
+  for (const std::string_view type : {"bert", "dbrx", "jamba", "nemotron_h", "xglm", "lfm2",
+                                      "gemma3n_text", "qwen4_exp_text", "mamba", "biogpt"}) {
+    const auto modules = hugging_face_modules(model, type);
+    for (std::size_t layer = 0; layer < modules.size(); ++layer) {
+      for (const std::string& name : modules[layer])
+        CHECK(find_layer(model, name) == static_cast<int>(layer));
+    }
+  }
+  CHECK(find_layer(model, "model.norm_f") == last);
+  // What lies in a block is no head, whatever its name.
+  CHECK_THROWS(find_layer(model, "model.layers.3.layer_norm"));
 }
 
 TEST_CASE("Megatron-LM's script says which norms its flags leave out") {
