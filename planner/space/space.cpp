@@ -155,7 +155,8 @@ Space::Space(const Problem& problem)
     fail_usage(
         "--tensor-parallel: no degree asked for",
         context > 1 ? concat(", times ", context, " context-parallel peers,") : std::string(),
-        " divides the devices that the innermost links join into groups of one kind");
+        " divides the devices that the innermost links join into groups of one kind",
+        context > 1 ? ", or is a multiple of them" : "");
   }
 }
 

@@ -4,9 +4,9 @@
 //
 // Devices are taken in order: pipeline device 0 gets the first replicas[0] devices of the cluster,
 // and so on, so that a device's number says which link its messages take. A setting with
-// t peers (tensor- times context-parallel ones) takes groups of t neighbours for devices, as many
-// as the innermost links join, and what a layout or a bound calls device d is the d-th group, led
-// by its first device.
+// t peers (tensor- times context-parallel ones) takes groups of t neighbours for devices, within
+// the innermost links or, where context-parallel peers are farther away, all that several of these
+// join; what a layout or a bound calls device d is the d-th group, led by its first device.
 //
 // A setting with c columns (planner/costs/columns.hpp) takes blocks of c neighbouring groups for
 // devices: each block holds one replica of every column, and a layout describes one column.
@@ -191,7 +191,7 @@ class Space {
   std::string against_shape(const ScheduleChoice& schedule, int devices) const;
   bool may_cut(int layer) const;
   const std::vector<int>& blocks(int size) const;
-  bool has_groups(int degree) const;
+  bool has_groups(int tensor, int context) const;
   int count_groups(int degree) const;
   int groups(int degree) const {
     const auto known = static_cast<std::size_t>(degree);

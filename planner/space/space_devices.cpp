@@ -56,6 +56,7 @@ const std::vector<int>& Space::blocks(int size) const {
 
 int Space::count_groups(int degree) const {
   if (!is_whole_) return static_cast<int>(blocks(degree).size()) / degree;
+  if (degree > width_) return devices_ / degree;
   return devices_ / width_ * (width_ / degree) + devices_ % width_ / degree;
 }
 
@@ -65,6 +66,7 @@ int Space::lead_of(const Setting& setting, int group) const {
     const int place = group * degree;
     return blocks(degree * setting.columns)[static_cast<std::size_t>(place)];
   }
+  if (degree > width_) return group * degree;
   const int per_width = width_ / degree;
   return group / per_width * width_ + group % per_width * degree;
 }
@@ -93,9 +95,12 @@ bool Space::has_usable_devices(const Plan& plan) const {
                      [&](int device) { return usable_[static_cast<std::size_t>(device)]; });
 }
 
-/// Whether there are such groups, each of one kind of device.
-bool Space::has_groups(int degree) const {
-  if (degree > width_ || groups(degree) == 0) return false;
+/// Whether there are such groups, each of one kind of device: within the innermost links, or of
+/// whole parts of the cluster that these join, each with whole sets of tensor-parallel peers.
+bool Space::has_groups(int tensor, int context) const {
+  const int degree = tensor * context;
+  const bool fills_parts = width_ % tensor == 0 && degree % width_ == 0;
+  if ((degree > width_ && !fills_parts) || groups(degree) == 0) return false;
   if (kinds_.size() == 1) return true;
   const Setting setting{.peers = degree};
   for (int group = 0; group < groups(degree); ++group) {

@@ -72,7 +72,7 @@ void Space::add_settings(int choice, bool are_some, std::optional<Error>& missin
   for (const std::int64_t microbatch : problem_.microbatches) {
     for (const int degree : problem_.tensor_parallel) {
       const int peers = degree * parallelism.context;
-      if (!has_groups(peers)) continue;
+      if (!has_groups(degree, parallelism.context)) continue;
       const int microbatches = microbatches_of(problem_.global_batch, microbatch);
       if (are_some && !may_share(parallelism, microbatch, degree)) continue;
       if (is_another_name(choice, degree)) continue;

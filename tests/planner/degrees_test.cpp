@@ -1,8 +1,11 @@
 // Degrees of context and expert parallelism that the search chooses by itself: as good as trying
 // all, never worse than without, and in the certificate.
 
+#include <set>
+
 #include "planner/analysis/certificate.hpp"
 #include "planner/plan/parallelism_fault.hpp"
+#include "planner/plan/plan_fault.hpp"
 #include "profiles/devices.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
@@ -83,6 +86,64 @@ TEST_CASE("exact is as good as trying everything over context and expert degrees
     shared += chosen.context > 1 || chosen.expert > 1 ? 1 : 0;
   }
   CHECK(shared > 0);
+}
+
+TEST_CASE("context-parallel peers may fill several nodes: as good as trying everything",
+          "[parallelism][seconds]") {
+  const std::vector<Parallelism> degrees{{}, {.context = 2}, {.context = 4}};
+  int across = 0;
+  for (const Bytes memory : {Bytes{1} << 34, Bytes{500} << 20, Bytes{350} << 20}) {
+    for (const std::int64_t microbatch : {1, 4}) {
+      INFO(memory << " bytes, microbatches of " << microbatch);
+      Problem problem =
+          with_memory(problem_with_degrees(few_experts(1024, 32768), "2x2xh100", degrees), memory);
+      problem.global_batch = 4;
+      problem.microbatches = {microbatch};
+      require_as_good_as_brute_force(problem);
+      const SearchResult result = search_exact(problem, {});
+      if (result.plans.empty()) continue;
+      const Plan& plan = result.plans.front().plan;
+      CHECK_FALSE(find_fault(plan, problem.profile.model, problem.cluster));
+      across += plan.stages.front().devices.front().size() > 2 ? 1 : 0;
+    }
+  }
+  CHECK(across > 0);
+}
+
+TEST_CASE("groups of peers lie within nodes or fill them, with tensor-parallel ones in one",
+          "[parallelism]") {
+  const Model model = few_experts(256, 4096);
+  const auto groups = [&](const std::string& cluster, std::vector<int> excluded) {
+    Problem problem = problem_with_degrees(model, cluster, {{}, {.context = 2}, {.context = 4}});
+    problem.tensor_parallel = {1, 2, 4};
+    problem.excluded = std::move(excluded);
+    const Space space(problem);
+    const int width = problem.cluster.levels.back().count;
+    std::set<std::pair<int, int>> known;  // tensor- and context-parallel ones
+    for (const Setting& setting : space.settings()) {
+      const int context = space.parallelism(setting).context, tensor = setting.peers / context;
+      known.emplace(tensor, context);
+      std::set<int> used;
+      for (int group = 0; group < space.devices(setting); ++group) {
+        const std::vector<int> peers = space.peers(setting, group);
+        for (std::size_t peer = 0; peer < peers.size(); ++peer) {
+          CHECK(used.insert(peers[peer]).second);
+          const std::size_t first = peer - peer % static_cast<std::size_t>(tensor);
+          CHECK(peers[peer] / width == peers[first] / width);
+        }
+        const int nodes = peers.back() / width - peers.front() / width + 1;
+        CHECK(nodes == std::max(setting.peers / width, 1));
+      }
+    }
+    return known;
+  };
+  using Degrees = std::set<std::pair<int, int>>;
+  CHECK(groups("4x4xh100", {}) ==
+        Degrees{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}, {4, 2}, {1, 4}, {2, 4}, {4, 4}});
+  // Of nodes of six, neither four nor eight peers fill one or several.
+  CHECK(groups("4x6xh100", {}) == Degrees{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}, {1, 4}});
+  CHECK(groups("4x4xh100", {5}) ==
+        Degrees{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}, {4, 2}, {1, 4}, {2, 4}});
 }
 
 TEST_CASE("what every degree gives alone, all of them together give", "[parallelism][seconds]") {

@@ -17,9 +17,9 @@ std::vector<int> listed(std::string_view flag, const std::string& text) {
   return read_small_integers(flag, text, 1, most_degree);
 }
 
-/// None to serve with, as no framework here does. Powers of two within the innermost links: of
-/// sequences of 8,192 tokens and more as long as each peer keeps 2,048 of them. Of shorter ones,
-/// pipelines and replicas share the samples at less cost.
+/// None to serve with, as no framework here does. Powers of two: of sequences of 8,192 tokens and
+/// more as long as each peer keeps 2,048 of them. Of shorter ones, pipelines and replicas share the
+/// samples at less cost.
 std::vector<int> context_choices(const PlanningOptions& options, const Problem& problem) {
   if (options.context_parallel != "auto")
     return listed("--context-parallel", options.context_parallel);
@@ -30,7 +30,8 @@ std::vector<int> context_choices(const PlanningOptions& options, const Problem& 
   if (serves(problem) || !may_share_layers(problem) || levels.empty() ||
       problem.sequence < least_shared)
     return degrees;
-  for (int degree = 2; degree <= levels.back().count; degree *= 2) {
+  const int devices = problem.devices.value_or(available_devices(problem));
+  for (int degree = 2; degree <= devices; degree *= 2) {
     if (problem.sequence % degree != 0 || problem.sequence / degree < least_tokens) break;
     degrees.push_back(degree);
   }
