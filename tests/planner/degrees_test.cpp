@@ -93,12 +93,12 @@ TEST_CASE("context-parallel peers may fill several nodes: as good as trying ever
   const std::vector<Parallelism> degrees{{}, {.context = 2}, {.context = 4}};
   int across = 0;
   for (const Bytes memory : {Bytes{1} << 34, Bytes{500} << 20, Bytes{350} << 20}) {
-    for (const std::int64_t microbatch : {1, 4}) {
-      INFO(memory << " bytes, microbatches of " << microbatch);
+    for (const std::int64_t batch : {1, 4}) {  // one sample's tokens are all there is to share
+      INFO(memory << " bytes, a batch of " << batch);
       Problem problem =
           with_memory(problem_with_degrees(few_experts(1024, 32768), "2x2xh100", degrees), memory);
-      problem.global_batch = 4;
-      problem.microbatches = {microbatch};
+      problem.global_batch = batch;
+      problem.microbatches = {1};
       require_as_good_as_brute_force(problem);
       const SearchResult result = search_exact(problem, {});
       if (result.plans.empty()) continue;
