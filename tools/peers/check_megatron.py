@@ -14,7 +14,7 @@ import sys
 import types
 import typing
 
-from common import fail, main, module_folder, ok, require, skip
+from common import each, fail, main, module_folder, ok, require, skip
 
 CORE, BRIDGE = "megatron-core==0.19.2", "megatron-bridge==0.6.2"
 
@@ -314,7 +314,8 @@ def class_members(folder):
 
 
 def check_bridge(stagecraft):
-    all_of = class_members(module_folder(BRIDGE))
+    bridge = module_folder(BRIDGE)
+    all_of = class_members(bridge)
     classes = {"model": "GPTModelProvider", "train": "TrainingConfig",
                "optimizer": "OptimizerConfig", "ddp": "DistributedDataParallelConfig",
                "checkpoint": "CheckpointConfig", "dist": "DistributedInitConfig",
@@ -334,12 +335,15 @@ def check_bridge(stagecraft):
     ok(f"Megatron-Bridge knows all {len(seen)} members of overrides")
 
 
-def check(stagecraft):
+def check_core(stagecraft):
     arguments = prepare(module_folder(CORE))
     check_exports(stagecraft, arguments)
     check_answers(stagecraft, arguments)
     check_orders(stagecraft)
-    check_bridge(stagecraft)
+
+
+def check(stagecraft):
+    each(stagecraft, check_core, check_bridge)
 
 
 if __name__ == "__main__":

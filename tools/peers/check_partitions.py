@@ -11,7 +11,7 @@ import random
 import re
 import sys
 
-from common import FOLDER, fail, main, module_folder, ok, require
+from common import each, fail, main, module_folder, ok, require, skip
 
 
 def function_of(path, name, **scope):
@@ -111,10 +111,7 @@ def check_galvatron(stagecraft):
 
 
 def check_vllm(stagecraft):
-    folder = os.path.join(FOLDER, "modules", "vllm==0.33.0")
-    if not os.path.isdir(folder):
-        print("    skipped: vllm==0.33.0 is not there")
-        return
+    folder = module_folder("vllm==0.33.0")
 
     class Environment:
         VLLM_PP_LAYER_PARTITION = None
@@ -189,10 +186,7 @@ def check_device_maps(stagecraft):
 
 def check(stagecraft):
     random.seed(1)
-    check_deepspeed(stagecraft)
-    check_galvatron(stagecraft)
-    check_vllm(stagecraft)
-    check_device_maps(stagecraft)
+    each(stagecraft, check_deepspeed, check_galvatron, check_vllm, check_device_maps)
 
 
 if __name__ == "__main__":

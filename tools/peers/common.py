@@ -2,7 +2,8 @@
 
 Each check is a script, `check_NAME.py STAGECRAFT`, that tries what Stagecraft writes on the real
 package: it prints a line for each thing that holds, ends with 0, with 1 and a sentence at what does
-not hold, or with 77 and the reason where the package is not there.
+not hold, or with 77 and the reason where the package is not there. One that asks several packages says
+of each that is missing why it is skipped, and goes on with the others.
 """
 
 import json
@@ -15,9 +16,25 @@ FOLDER = os.environ.get("STAGECRAFT_PEERS") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "stagecraft", "peers")
 
 
+class Skipped(SystemExit):
+    """The package is not there; what asks it ends."""
+
+
 def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(77)
+    print(f"skipped: {reason}", flush=True)
+    raise Skipped(77)
+
+
+def each(stagecraft, *checks):
+    """Runs all of them; skipped is what has nothing else."""
+    skipped = 0
+    for check in checks:
+        try:
+            check(stagecraft)
+        except Skipped:
+            skipped += 1
+    if skipped == len(checks):
+        raise Skipped(77)
 
 
 def fail(sentence):
