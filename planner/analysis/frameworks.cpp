@@ -72,10 +72,10 @@ bool ask_the_same(const Problem& a, const Problem& b) {
 }
 
 /// The plans with the kernels of another question about the same.
-std::vector<Candidate> with_kernels(Problem problem, Framework kernels,
+std::vector<Candidate> with_kernels(Problem problem, const LayerKernels& kernels,
                                     std::vector<Candidate> plans) {
-  if (problem.kernels.framework == kernels) return plans;
-  problem.kernels.framework = kernels;
+  if (problem.kernels == kernels) return plans;
+  problem.kernels = kernels;
   const Space space(problem);
   for (Candidate& plan : plans) {
     Candidate other = space.evaluate(plan.name, plan.plan);
@@ -133,7 +133,7 @@ std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const
                                                    const std::stop_token& stop, int threads) {
   std::vector<FrameworkAnswer> answers;
   std::vector<std::pair<Problem, std::vector<Candidate>>> asked;
-  std::map<Framework, std::vector<Candidate>> known_with;
+  std::map<LayerKernels, std::vector<Candidate>> known_with;
   for (const Target* target : newest_targets()) {
     // An answer without backwards is no step, and what only trains answers no requests.
     if (serves(problem) ? !has_schedule(*target, "inference") : !target->trains) continue;
@@ -151,8 +151,8 @@ std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const
         plans = search_exact(own, control).plans;
         asked.emplace_back(own, plans);
       }
-      const auto [found, is_first] = known_with.try_emplace(own.kernels.framework);
-      if (is_first) found->second = with_kernels(problem, own.kernels.framework, known);
+      const auto [found, is_first] = known_with.try_emplace(own.kernels);
+      if (is_first) found->second = with_kernels(problem, own.kernels, known);
       plans.insert(plans.end(), found->second.begin(), found->second.end());
       judge(answer, problem, plans);
     } catch (const Error& error) {

@@ -5,6 +5,7 @@
 #include "planner/problem/defaults.hpp"
 #include "planner/space/schedule_choices.hpp"
 #include "profiles/error.hpp"
+#include "profiles/kernel_times.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -195,6 +196,19 @@ void require_launching(const LayerKernels& kernels, const Target& target) {
   }
 }
 
+/// Messages of tensor-parallel peers beside products, as the framework's published recipes have
+/// them, unless somebody said so.
+void set_overlap(Problem& problem, const Target& target, bool said) {
+  if (said || !target.overlaps || !target.trains || serves(problem)) return;
+  if (!problem.parallelism.sequence || !estimates_kernels(problem.profile)) return;
+  LayerKernels kernels = problem.kernels;
+  kernels.overlap.tensor = true;
+  const bool is_possible = std::ranges::all_of(problem.cluster.kinds, [&](const DeviceKind& kind) {
+    return against_overlap(kernels, kind).empty();
+  });
+  if (is_possible) problem.kernels = kernels;
+}
+
 /// Exchanges beside another microbatch's work leave no room for a layer that is done again whole.
 void leave_out_full_recomputation(Problem& problem, const Target& target) {
   if (problem.kernels.again.has(LayerModule::experts)) {
@@ -246,6 +260,7 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
   problem.target = &target;
   if (!said.kernels && estimates_kernels(problem.profile))
     problem.kernels.framework = target.kernels;
+  set_overlap(problem, target, said.overlap);
   require_launching(problem.kernels, target);
   if (problem.kernels.overlap.experts) leave_out_full_recomputation(problem, target);
   return problem;

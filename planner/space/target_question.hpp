@@ -9,9 +9,9 @@ namespace stagecraft {
 /// What of a question somebody said, and what is only a default: a framework without the former is
 /// refused, the latter it leaves out.
 struct SaidOfPlans {
-  bool schedule = false, sharding = false, kernels = false, sequence_parallel = false,
-       context_parallel = false, tensor_parallel = false, expert_parallel = false,
-       expert_tensor_parallel = false;
+  bool schedule = false, sharding = false, kernels = false, overlap = false,
+       sequence_parallel = false, context_parallel = false, tensor_parallel = false,
+       expert_parallel = false, expert_tensor_parallel = false;
 };
 
 /// What is sharded over replicas unless somebody said so: optimizer states, where the framework has

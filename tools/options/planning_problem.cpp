@@ -327,6 +327,7 @@ SaidOfPlans said_of_plans(const PlanningOptions& options) {
   return {.schedule = options.schedule != "auto",
           .sharding = options.sharding != "auto",
           .kernels = !options.kernels.empty(),
+          .overlap = !options.overlap.empty(),
           .sequence_parallel = options.sequence_parallel != "auto",
           .context_parallel = options.context_parallel != "auto",
           .tensor_parallel = options.tensor_parallel != "auto",
@@ -529,7 +530,7 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
   app.add_option("--overlap", options.overlap,
                  "Peers' messages that run beside a layer's kernels in Megatron-LM: none, tensor "
                  "(beside products), experts (beside another microbatch's work) or tensor+experts "
-                 "(none)")
+                 "(none; tensor with --for megatron and megatron-bridge)")
       ->type_name("WHICH");
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");

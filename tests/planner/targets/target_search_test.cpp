@@ -374,3 +374,19 @@ TEST_CASE("who shards gradients and parameters only without a pipeline says so")
     CHECK_FALSE(refused(target, 2, Sharding::zero1));
   }
 }
+
+TEST_CASE("plans for Megatron-LM have messages beside products unless somebody said so") {
+  const auto overlap_for = [](std::string_view target, const SaidOfPlans& said, bool sequence) {
+    Problem problem = problem_of({.model = builtin_model("llama3-8b"), .entries = {}},
+                                 parse_cluster("4xh100"), 8, {1});
+    problem.precision = Precision::bfloat16;
+    problem.parallelism.sequence = sequence;
+    problem.tensor_parallel = {1, 2};
+    return for_target(problem, find_target(target), said).kernels.overlap.tensor;
+  };
+  CHECK(overlap_for("megatron", {}, true));
+  CHECK(overlap_for("megatron-bridge", {}, true));
+  CHECK_FALSE(overlap_for("megatron", {.overlap = true}, true));
+  CHECK_FALSE(overlap_for("megatron", {}, false));
+  CHECK_FALSE(overlap_for("torchtitan", {}, true));
+}
