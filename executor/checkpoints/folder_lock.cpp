@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <optional>
-#include <string>
+#include <sstream>
 #include <thread>
 
 #include "executor/driver/host.hpp"
@@ -24,20 +24,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Processes of a run that was killed end within two seconds.
-constexpr auto patience_with_owner = 3s;
 /// One that is there, and of this host, is about to end or goes on.
-constexpr auto patience_with_neighbour = 300ms;
-
-struct LockOwner {
-  std::string host;
-  int pid = 0;
-};
+constexpr std::chrono::milliseconds patience_with_neighbour = 300ms;
 
 std::optional<LockOwner> owner_in(const std::filesystem::path& file) {
+  constexpr std::streamsize most_bytes = 512;
   std::ifstream stream(file);
-  LockOwner owner;
-  return stream >> owner.pid >> owner.host ? std::optional(owner) : std::nullopt;
+  std::string text(most_bytes, ' ');
+  stream.read(text.data(), most_bytes);
+  return owner_told_by(text);
 }
 
 bool is_here(const LockOwner& owner) {
@@ -48,14 +43,6 @@ bool may_live(const LockOwner& owner) {
   return owner.host != host_name() || is_here(owner);
 }
 
-/// Whether the open file is still the one of this name: its owner may have removed it.
-bool is_of_name(int descriptor, const std::filesystem::path& file) {
-  struct stat open {
-  }, named{};
-  return fstat(descriptor, &open) == 0 && lstat(file.c_str(), &named) == 0 &&
-         open.st_ino == named.st_ino && open.st_dev == named.st_dev;
-}
-
 [[noreturn]] void fail_locking(const std::filesystem::path& file, const std::string& why) {
   throw Error(ErrorKind::execution,
               concat(file.parent_path().string(), ": checkpoints cannot be written here: ", why));
@@ -63,13 +50,46 @@ bool is_of_name(int descriptor, const std::filesystem::path& file) {
 
 }  // namespace
 
-FolderLock::FolderLock(const std::filesystem::path& folder) : file_(folder / ".lock") {
+std::optional<LockOwner> owner_told_by(const std::string& text) {
+  std::istringstream words(text);
+  LockOwner owner;
+  if (!(words >> owner.pid >> owner.host) || owner.pid <= 0) return {};
+  return owner;
+}
+
+int LockCalls::open(const char* path) {
+  return ::open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+}
+int LockCalls::lock(int descriptor) {
+  return ::flock(descriptor, LOCK_EX | LOCK_NB);
+}
+bool LockCalls::is_of_name(int descriptor, const char* path) {
+  struct stat open {
+  }, named{};
+  return fstat(descriptor, &open) == 0 && lstat(path, &named) == 0 && open.st_ino == named.st_ino &&
+         open.st_dev == named.st_dev;
+}
+int LockCalls::remove(const char* path) {
+  return ::unlink(path);
+}
+int LockCalls::close(int descriptor) {
+  return ::close(descriptor);
+}
+
+LockCalls& lock_calls() {
+  static LockCalls calls;
+  return calls;
+}
+
+FolderLock::FolderLock(const std::filesystem::path& folder, LockCalls& calls,
+                       std::chrono::milliseconds patience)
+    : file_(folder / ".lock"), calls_(calls) {
   const auto start = std::chrono::steady_clock::now();
   while (!takes()) {
     const auto owner = owner_in(file_);
-    const auto patience = owner && is_here(*owner) ? Duration{patience_with_neighbour}
-                                                   : Duration{patience_with_owner};
-    if (std::chrono::steady_clock::now() - start > patience) {
+    const auto waits =
+        owner && is_here(*owner) ? std::min(patience, patience_with_neighbour) : patience;
+    if (std::chrono::steady_clock::now() - start > waits) {
       fail_locking(file_, concat(owner ? concat("process ", owner->pid, " on ", owner->host)
                                        : std::string("another process"),
                                  " is writing its own; wait for it, or name another folder with "
@@ -83,14 +103,14 @@ FolderLock::FolderLock(const std::filesystem::path& folder) : file_(folder / ".l
       pwrite(descriptor_, owner.data(), owner.size(), 0) == static_cast<ssize_t>(owner.size());
   if (!written) {
     const int error = errno;
-    close(descriptor_);
+    calls_.close(descriptor_);
     fail_locking(file_, std::strerror(error));
   }
 }
 
 /// False while another process holds it.
 bool FolderLock::takes() {
-  descriptor_ = open(file_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+  descriptor_ = calls_.open(file_.c_str());
   if (descriptor_ < 0 && errno == ELOOP) {
     fail_locking(file_,
                  concat(file_.string(), " is a symbolic link, which may lead anywhere; remove it"));
@@ -98,24 +118,24 @@ bool FolderLock::takes() {
   if (descriptor_ < 0) fail_locking(file_, concat(file_.string(), ": ", std::strerror(errno)));
   struct stat status {};
   if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-    close(descriptor_);
+    calls_.close(descriptor_);
     fail_locking(file_, concat(file_.string(), " is no ordinary file; remove it"));
   }
-  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
-    if (is_of_name(descriptor_, file_)) return true;
+  if (calls_.lock(descriptor_) == 0) {
+    if (calls_.is_of_name(descriptor_, file_.c_str())) return true;
   } else if (errno != EWOULDBLOCK) {
     const auto owner = owner_in(file_);
     if (!owner || !may_live(*owner)) return true;
   }
-  close(descriptor_);
+  calls_.close(descriptor_);
   descriptor_ = -1;
   return false;
 }
 
 /// The name goes first: who opens it from here on makes a new one.
 FolderLock::~FolderLock() {
-  unlink(file_.c_str());
-  close(descriptor_);
+  calls_.remove(file_.c_str());
+  calls_.close(descriptor_);
 }
 
 }  // namespace stagecraft

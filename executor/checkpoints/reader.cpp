@@ -104,9 +104,10 @@ void require_whole(const Checkpoint& checkpoint) {
   }
 }
 
-WholeCheckpoint newest_whole_checkpoint(const fs::path& folder) {
+namespace {
+
+WholeCheckpoint newest_whole_of(const fs::path& folder, const std::vector<int>& steps) {
   WholeCheckpoint found;
-  const std::vector<int> steps = steps_in(folder);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const fs::path path = checkpoint_folder(folder, *step);
     try {
@@ -122,6 +123,17 @@ WholeCheckpoint newest_whole_checkpoint(const fs::path& folder) {
     if (found.folder) problem += "; the checkpoint before it is used";
   }
   return found;
+}
+
+}  // namespace
+
+/// A run that writes there meanwhile may remove those that were listed, for it has newer ones.
+WholeCheckpoint newest_whole_checkpoint(const fs::path& folder) {
+  while (true) {
+    const std::vector<int> steps = steps_in(folder);
+    WholeCheckpoint found = newest_whole_of(folder, steps);
+    if (found.problems.empty() || steps_in(folder) == steps) return found;
+  }
 }
 
 std::string all_are_damaged(const fs::path& folder, const WholeCheckpoint& found) {

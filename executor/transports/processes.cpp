@@ -84,6 +84,10 @@ std::optional<Launch> launch() {
 
 namespace {
 
+std::unique_ptr<processes::Carrier> make_tcp_carrier() {
+  return tcp::make_carrier();
+}
+
 std::unique_ptr<processes::Carrier> make_mpi_carrier() {
   void* entry = module_entry("mpi", "stagecraft_mpi_carrier", "--transport mpi");
   return std::unique_ptr<processes::Carrier>(reinterpret_cast<processes::Carrier* (*)()>(entry)());
@@ -94,7 +98,7 @@ std::unique_ptr<processes::Carrier> make_mpi_carrier() {
 Processes& launched_processes() {
   const auto announced = launch();
   static processes::Session* const session = new processes::Session(
-      announced && announced->transport == "tcp" ? tcp::make_carrier : make_mpi_carrier);
+      announced && announced->transport == "tcp" ? make_tcp_carrier : make_mpi_carrier);
   if (announced && announced->processes != session->count()) {
     throw Error(ErrorKind::execution,
                 concat(announced->launcher, " has started ", announced->processes,

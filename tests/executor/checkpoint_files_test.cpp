@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <functional>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -123,6 +125,36 @@ class FailingCalls final : public SystemCalls {
   int error_;
 };
 
+/// The system's calls, with a look at what they have come to behind each.
+class LookedAtCalls final : public SystemCalls {
+ public:
+  explicit LookedAtCalls(std::function<void()> look) : look_(std::move(look)) {}
+
+  int truncate(int descriptor, off_t bytes) override {
+    return looked(SystemCalls::truncate(descriptor, bytes));
+  }
+  int sync(int descriptor) override { return looked(SystemCalls::sync(descriptor)); }
+  int rename(const char* from, const char* to) override {
+    return looked(SystemCalls::rename(from, to));
+  }
+  int make_folder(const char* path, mode_t mode) override {
+    return looked(SystemCalls::make_folder(path, mode));
+  }
+  int remove(const char* path) override { return looked(SystemCalls::remove(path)); }
+
+ private:
+  int looked(int result) {
+    const std::lock_guard lock(mutex_);
+    const int error = errno;
+    look_();
+    errno = error;
+    return result;
+  }
+
+  std::function<void()> look_;
+  std::mutex mutex_;
+};
+
 }  // namespace
 
 TEST_CASE("whichever call fails while a checkpoint is written, a whole one is the newest") {
@@ -151,6 +183,26 @@ TEST_CASE("whichever call fails while a checkpoint is written, a whole one is th
     fs::remove_all(steps.folder.path() / "step-000003");
   }
   CHECK(failures > 15);
+}
+
+TEST_CASE("who looks for the newest checkpoint while a run writes there finds one, at every call") {
+  const TwoSteps steps;
+  int looked = 0;
+  std::vector<std::string> wrong;  // Catch checks on one thread
+  LookedAtCalls calls([&] {
+    ++looked;
+    const WholeCheckpoint newest = newest_whole_checkpoint(steps.folder.path());
+    if (!newest.folder) wrong.emplace_back("there is none");
+    wrong.insert(wrong.end(), newest.problems.begin(), newest.problems.end());
+  });
+  RunOptions options = steps.resuming();
+  options.steps = 3;
+  options.checkpoints = {.folder = steps.folder.path(), .every = 1, .keep = 1};
+  options.checkpoints.calls = &calls;
+  run(steps.prepared, options);
+  CHECK(checkpointed_steps(steps.folder.path()) == std::vector{5});
+  CHECK(wrong == std::vector<std::string>{});
+  CHECK(looked > 30);
 }
 
 TEST_CASE("weights are not written through a symbolic link that somebody has put in their way") {

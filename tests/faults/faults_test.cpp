@@ -58,7 +58,7 @@ Duration check_stopped(const Fixture& fixture, unsigned seed) {
   CHECK(time < 5s);
   CHECK(lines_with(run.errors(), "error: rank ") == 1);
   CHECK_THAT(run.errors(), ContainsSubstring(" is silent: its process ") &&
-                               ContainsSubstring(" was stopped, or is no more, 3."));
+                               ContainsSubstring(" was stopped, or is no more, 3"));
   CHECK(all_end({record->pid}, 1s));
   return time;
 }

@@ -1,20 +1,29 @@
 #include "tests/fuzz/readers.hpp"
 
+#include <sys/socket.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "executor/checkpoints/checkpoint.hpp"
+#include "executor/checkpoints/folder_lock.hpp"
 #include "executor/checkpoints/manifest.hpp"
 #include "executor/flight/diagnosis.hpp"
 #include "executor/flight/layout.hpp"
 #include "executor/flight/snapshot.hpp"
+#include "executor/transports/tcp/carrier.hpp"
+#include "executor/transports/tcp/greetings.hpp"
 #include "executor/values/data.hpp"
 #include "executor/weights/tensor_files.hpp"
 #include "planner/calibration/ledger.hpp"
@@ -187,6 +196,49 @@ void read_pictures(const std::string&, const Path& scratch) {
   load_images(scratch, {.channels = 3, .size = 4}, 10);
 }
 
+/// The process that has sent these bytes has ended behind them.
+std::pair<tcp::Socket, tcp::Socket> with_said(std::string_view bytes) {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw std::runtime_error("no pair of sockets");
+  std::pair<tcp::Socket, tcp::Socket> sockets{tcp::Socket(ends[0]), tcp::Socket(ends[1])};
+  constexpr std::size_t most = 64 << 10;  // which a socket holds without a reader
+  tcp::write_all(sockets.second, std::as_bytes(std::span(bytes.substr(0, most))),
+                 std::chrono::milliseconds(0));
+  shutdown(sockets.second.descriptor(), SHUT_WR);
+  return sockets;
+}
+/// To rank 0 of four, by somebody at its port.
+void hear_visitor(const std::string& bytes, const Path&) {
+  auto [own, other] = with_said(bytes);
+  tcp::Visitor visitor(std::move(own));
+  const tcp::Hello hello{.port_of_run = 29500, .processes = 4};
+  if (visitor.hear(hello, "secret") == tcp::Visitor::State::is_admitted)
+    throw std::logic_error("somebody without the secret was admitted");
+}
+void hear_guests(const std::string& bytes, const Path&) {
+  tcp::unpacked_guests(bytes, 3);
+}
+/// By rank 1, to rank 0, which waits for two messages and offers a long one.
+void hear_frames(const std::string& bytes, const Path&) {
+  auto [own, other] = with_said(bytes);
+  tcp::Connections connections{.sockets = {}, .machines = {"a", "a"}};
+  connections.sockets.resize(2);
+  connections.sockets[1] = std::move(own);
+  std::array<char, 64> small{};
+  std::vector<char> large(100'000), offered(100'000);
+  const auto carrier = tcp::make_carrier(0, std::move(connections));
+  carrier->receive(0, 1, 7, small.data(), small.size());
+  carrier->receive(0, processes::any_peer, 8, large.data(), large.size());
+  carrier->send(0, 1, 9, offered.data(), offered.size());
+  constexpr int rounds = 8;  // all that will come is there already
+  for (int round = 0; round < rounds; ++round) carrier->test();
+  carrier->abort(0);
+}
+void read_lock(const std::string& bytes, const Path&) {
+  owner_told_by(bytes);
+}
+
 template <class Row, std::size_t... which>
 void add(std::vector<Reader>& all, const std::string& prefix, const Row& row,
          std::index_sequence<which...>, const auto& reader_of) {
@@ -213,6 +265,10 @@ std::vector<Reader> made() {
       {"manifest", read_checkpoint_manifest, true},
       {"tokens", read_tokens, true},
       {"images", read_pictures, true},
+      {"visitor", hear_visitor},
+      {"guests", hear_guests},
+      {"frames", hear_frames},
+      {"lock", read_lock},
   };
   add(all, "model-", importers, std::make_index_sequence<importers.size()>{},
       [](auto which) { return import_model<which>; });

@@ -361,9 +361,12 @@ std::unique_ptr<processes::Carrier> make_carrier() {
     throw Error(ErrorKind::usage,
                 "--transport tcp: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are not set");
   }
-  return std::make_unique<TcpCarrier>(
-      started->rank, connect_all(meeting_place_of_environment(), started->rank, started->processes,
-                                 meeting_patience));
+  return make_carrier(started->rank, connect_all(meeting_place_of_environment(), started->rank,
+                                                 started->processes, meeting_patience));
+}
+
+std::unique_ptr<processes::Carrier> make_carrier(int rank, Connections connections) {
+  return std::make_unique<TcpCarrier>(rank, std::move(connections));
 }
 
 }  // namespace stagecraft::tcp

@@ -14,7 +14,7 @@
 
 #include "executor/transports/processes.hpp"
 #include "executor/transports/tcp/authentication.hpp"
-#include "executor/values/packing.hpp"
+#include "executor/transports/tcp/greetings.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft::tcp {
@@ -32,35 +32,9 @@ constexpr auto pause = 50ms;      ///< between two rounds of knocking
 constexpr auto patience_with_other_secret = 2s;
 /// Those that have connected and not proved yet who they are; the next one replaces the first.
 constexpr std::size_t most_visitors_besides_ranks = 64;
-constexpr std::size_t most_bytes_of_guest = 256;
-
-constexpr std::array<char, 24> magic{"stagecraft-processes/2\n"};
-
-/// What who connects says first, and who is connected to answers.
-struct Hello {
-  std::array<char, 24> magic = tcp::magic;
-  std::array<char, 64> run{};
-  std::array<char, 64> machine{};
-  Nonce nonce{};
-  int port_of_run = 0;
-  int processes = 0;
-  int rank = 0;
-  int listens_on = 0;
-};
-
-struct Answer {
-  Hello hello;
-  Code proof{};
-};
-
 template <std::size_t size>
 void put(std::array<char, size>& field, const std::string& text) {
   text.copy(field.data(), size - 1);
-}
-
-template <class T>
-std::span<std::byte> bytes_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
 }
 
 /// The same for all processes that share a clock, in containers, too.
@@ -78,71 +52,6 @@ Hello hello_of(const MeetingPlace& place, int rank, int processes) {
   return hello;
 }
 
-/// Of the same run.
-bool is_kin(const Hello& one, const Hello& other) {
-  return one.magic == other.magic && one.run == other.run && one.port_of_run == other.port_of_run &&
-         one.processes == other.processes;
-}
-
-/// What who asks, or answers, proves its knowledge of the secret with.
-Code proof_of(const std::string& secret, std::string_view role, const Hello& asks,
-              const Hello& answers) {
-  std::string message(role);
-  message.append(reinterpret_cast<const char*>(&asks), sizeof asks);
-  message.append(reinterpret_cast<const char*>(&answers), sizeof answers);
-  return code_of(secret, message);
-}
-
-/// Somebody who has connected: what it has said so far, and whether it has proved who it is.
-class Visitor {
- public:
-  explicit Visitor(Socket socket) : socket_(std::move(socket)) {}
-
-  enum class State { talks, is_admitted, is_refused, has_other_secret };
-
-  /// Hears what has come. `own` is what this rank says of itself, with a nonce for this visitor.
-  State hear(Hello own, const std::string& secret) {
-    if (!has_said_hello_) {
-      const State state = fill(bytes_of(hello_));
-      if (state != State::is_admitted) return state;
-      if (!is_kin(hello_, own) || hello_.rank <= own.rank || hello_.rank >= own.processes) {
-        return State::is_refused;
-      }
-      own.nonce = new_nonce();
-      Answer answer{.hello = own, .proof = proof_of(secret, "answers", hello_, own)};
-      expected_ = proof_of(secret, "asks", hello_, own);
-      has_said_hello_ = true;
-      came_ = 0;
-      if (!write_all(socket_, bytes_of(answer), 0ms)) return State::is_refused;
-    }
-    const State state = fill(bytes_of(proof_));
-    if (state != State::is_admitted) return state;
-    return is_equal(proof_, expected_) ? State::is_admitted : State::has_other_secret;
-  }
-
-  const Hello& hello() const { return hello_; }
-  const Socket& socket() const { return socket_; }
-  Socket take_socket() { return std::move(socket_); }
-
- private:
-  /// Admitted when all of it is there.
-  State fill(std::span<std::byte> place) {
-    while (came_ < place.size()) {
-      const auto read = read_some(socket_, place.subspan(came_));
-      if (!read) return State::is_refused;
-      if (*read == 0) return State::talks;
-      came_ += *read;
-    }
-    return State::is_admitted;
-  }
-
-  Socket socket_;
-  Hello hello_;
-  Code proof_{}, expected_{};
-  std::size_t came_ = 0;  ///< of the part that comes
-  bool has_said_hello_ = false;
-};
-
 constexpr std::string_view one_secret =
     "secret (STAGECRAFT_SECRET); give all processes of the run the same";
 
@@ -158,23 +67,6 @@ std::string ranks_missing(const std::vector<Socket>& sockets, int first) {
     if (!sockets[i].is_open()) missing += concat(missing.empty() ? "" : ", ", i);
   }
   return missing;
-}
-
-/// Who is where, as rank 0 tells all.
-struct Guest {
-  std::string address;
-  int port = 0;
-  std::string machine;
-};
-
-std::string packed(const std::vector<Guest>& guests) {
-  Packer packer;
-  for (const Guest& guest : guests) {
-    packer.put_bytes(guest.address);
-    packer.put(guest.port);
-    packer.put_bytes(guest.machine);
-  }
-  return packer.take();
 }
 
 class Meeting {
@@ -371,12 +263,7 @@ class Meeting {
       if (!is_late()) throw PeerLost("rank 0 has gone before all have met");
       give_up(concat("not all processes have met within ", patience_.count(), " s"), place_);
     }
-    Unpacker unpacker(table);
-    for (Guest& guest : guests_) {
-      guest.address = unpacker.get_bytes();
-      guest.port = unpacker.get<int>();
-      guest.machine = unpacker.get_bytes();
-    }
+    guests_ = unpacked_guests(table, guests_.size());
   }
 
   /// Rank 0 sees its neighbours at addresses that mean something on its machine only; there they
