@@ -7,6 +7,7 @@
 #include <cassert>
 #include <span>
 
+#include "executor/transports/processes.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 
@@ -45,6 +46,11 @@ std::string read_bytes(const std::filesystem::path& path) {
          ": is a device, whose bytes may never end; name a file with as many as are wanted: "
          "head -c 100M ",
          name, " > data.bin");
+  }
+  const auto started = launch();
+  if (std::filesystem::is_fifo(path) && started && started->processes > 1) {
+    fail(name, ": is a pipe, which can be read once, and each of the ", started->processes,
+         " processes reads the data; name a file, or use --transport threads");
   }
   std::string bytes = read_file(path);
   if (bytes.empty()) fail(name, ": is empty");
