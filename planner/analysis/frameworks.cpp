@@ -68,6 +68,7 @@ bool ask_the_same(const Problem& a, const Problem& b) {
          a.other_parallelism == b.other_parallelism && a.tensor_parallel == b.tensor_parallel &&
          a.kernels == b.kernels && a.optimizer.sharding == b.optimizer.sharding &&
          a.other_sharding == b.other_sharding && a.target->keeps_ends == b.target->keeps_ends &&
+         a.target->predicts_last == b.target->predicts_last &&
          a.target->refuses == b.target->refuses;
 }
 

@@ -18,7 +18,8 @@ bool is_better(const Candidate& a, const Candidate& b) {
   const std::size_t devices_b = used_devices(b.plan).size();
   if (devices_a != devices_b) return devices_a < devices_b;
   if (a.plan.replicas != b.plan.replicas) return a.plan.replicas == ReplicaPolicy::split;
-  return write_plan(a.plan) < write_plan(b.plan);
+  // Texts take long to write of thousands of devices, and most plans that are equally fast are one.
+  return a.plan != b.plan && write_plan(a.plan) < write_plan(b.plan);
 }
 
 /// The stage's layers by their indices in the model, ascending.

@@ -115,8 +115,9 @@ Space::Space(const Problem& problem)
   const Model& model = problem.profile.model;
   const bool keeps_ends =
       problem.target != nullptr && problem.target->keeps_ends && model.transformer;
-  cuts_ = keeps_ends ? LayerRange{decoder_layers(model).first, transformer_layers(model).end}
-                     : LayerRange{0, layers()};
+  cuts_ = {0, layers()};
+  if (keeps_ends) cuts_ = transformer_layers(model);
+  if (keeps_ends && problem.target->predicts_last) cuts_.end = decoder_layers(model).end;
   for (const RecomputeEverywhere what : problem.recompute_everywhere)
     again_everywhere_.push_back(again_everywhere(problem.profile.model, what));
   // What all layers do again is as if they took so long and kept so little by themselves.

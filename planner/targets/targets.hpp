@@ -43,6 +43,7 @@ struct Target {
   /// What is before the first transformer block is in one stage with or before it, and what is
   /// behind the last one is not divided.
   bool keeps_ends = false;
+  bool predicts_last = false;  ///< modules of multi-token prediction are in one stage with the head
   bool only_transformers = false;
   bool trains = true;  ///< else it serves
   bool context_parallel = true, expert_parallel = true, sequence_parallel = true;

@@ -390,3 +390,24 @@ TEST_CASE("plans for Megatron-LM have messages beside products unless somebody s
   CHECK_FALSE(overlap_for("megatron", {}, false));
   CHECK_FALSE(overlap_for("torchtitan", {}, true));
 }
+
+TEST_CASE(
+    "vLLM has modules of multi-token prediction on the last rank, Megatron-LM where it likes") {
+  const Model model = builtin_model("deepseek-v3");
+  const int head = static_cast<int>(model.layers.size()) - 1;
+  REQUIRE(model.layers[static_cast<std::size_t>(head - 1)].kind == LayerKind::prediction);
+  const auto may_end_at = [&](const Target& target, int layer) {
+    Problem problem =
+        problem_of({.model = model, .entries = {}}, parse_cluster("8x8xh200"), 64, {1});
+    problem.precision = Precision::bfloat16;
+    problem.target = &target;
+    return Space(problem).allows(0, {0, layer});
+  };
+  for (const Target* target : {&vllm_target, &megatron_target}) {
+    CHECK_FALSE(may_end_at(*target, 0));
+    CHECK(may_end_at(*target, 1));
+    CHECK(may_end_at(*target, head - 1));
+  }
+  CHECK(may_end_at(megatron_target, head));
+  CHECK_FALSE(may_end_at(vllm_target, head));
+}
