@@ -95,6 +95,68 @@ Recomputed read_layer_choice(std::string_view word) {
   return read_known("recomputation of layers", word, {Recomputed::selective, Recomputed::full});
 }
 
+void read_flag(const Json& json, std::string_view key, bool& flag) {
+  if (json.contains(key)) flag = json[key].boolean();
+}
+
+/// What all plans that were searched have, or may have one of.
+void read_question_of_steps(const Json& json, const Batch& batch, Question& question) {
+  question.objective = read_name(json["objective"], read_objective_kind);
+  question.microbatches = read_choices(json["microbatches"], [&](const Json& size) {
+    if (batch.global % size.integer(1) == 0) return size.integer(1);
+    size.fail(concat("does not divide the batch of ", batch.global, " samples"));
+  });
+  read_flag(json, "microbatch_per_copy", question.microbatch_per_copy);
+  question.schedules = read_choices(json["schedules"], read_known_schedule);
+  if (json.contains("for")) question.target = json["for"].string();
+  if (json.contains("sharding")) {
+    question.sharding = read_choices(
+        json["sharding"], [](const Json& name) { return read_name(name, read_sharding); });
+  }
+}
+
+void read_question_of_recomputation(const Json& json, Question& question) {
+  question.recompute = read_choices(
+      json["recompute"], [](const Json& name) { return read_name(name, read_recompute); });
+  if (json.contains("recompute_everywhere")) {
+    question.recompute_everywhere =
+        read_choices(json["recompute_everywhere"],
+                     [](const Json& name) { return read_name(name, read_recompute_everywhere); });
+  }
+  if (json.contains("recompute_layers")) {
+    question.recompute_layers = read_choices(json["recompute_layers"], [](const Json& name) {
+      return read_name(name, read_layer_choice);
+    });
+  }
+}
+
+void read_question_of_devices(const Json& json, Question& question) {
+  const auto read_number = [](const Json& number, int least) {
+    return number.small_integer(least, INT_MAX);
+  };
+  question.memory = read_list(json["memory"], read_memory);
+  question.devices = read_limit(json, "devices");
+  if (json.contains("excluded")) {
+    question.excluded =
+        read_list(json["excluded"], [&](const Json& device) { return read_number(device, 0); });
+  }
+  question.use_fewer_devices = json["use_fewer_devices"].boolean();
+  question.tensor_parallel = read_choices(
+      json["tensor_parallel"], [&](const Json& degree) { return read_number(degree, 1); });
+  read_flag(json, "sequence_parallel", question.sequence_parallel);
+  if (json.contains("parallelism"))
+    question.parallelism = read_choices(json["parallelism"], read_parallelism);
+  if (json.contains("pinned")) question.pinned = read_pinned(json["pinned"]);
+}
+
+void read_question_of_stages(const Json& json, Question& question) {
+  question.max_stages = read_limit(json, "max_stages");
+  question.min_layers_per_stage = json["min_layers_per_stage"].small_integer(0, INT_MAX);
+  question.straight = json["straight"].boolean();
+  read_flag(json, "one_stage_alone", question.one_stage_alone);
+  question.fixed = read_list(json["fixed"], read_fixed);
+}
+
 }  // namespace
 
 Question read_question(const Json& json, const Batch& batch) {
@@ -121,54 +183,10 @@ Question read_question(const Json& json, const Batch& batch) {
                    "for",
                    "pinned"});
   Question question;
-  question.objective = read_name(json["objective"], read_objective_kind);
-  question.microbatches = read_choices(json["microbatches"], [&](const Json& size) {
-    if (batch.global % size.integer(1) == 0) return size.integer(1);
-    size.fail(concat("does not divide the batch of ", batch.global, " samples"));
-  });
-  if (json.contains("microbatch_per_copy")) {
-    question.microbatch_per_copy = json["microbatch_per_copy"].boolean();
-  }
-  question.schedules = read_choices(json["schedules"], read_known_schedule);
-  question.tensor_parallel = read_choices(
-      json["tensor_parallel"], [](const Json& degree) { return degree.small_integer(1, INT_MAX); });
-  question.recompute = read_choices(
-      json["recompute"], [](const Json& name) { return read_name(name, read_recompute); });
-  if (json.contains("recompute_everywhere")) {
-    question.recompute_everywhere =
-        read_choices(json["recompute_everywhere"],
-                     [](const Json& name) { return read_name(name, read_recompute_everywhere); });
-  }
-  if (json.contains("for")) question.target = json["for"].string();
-  if (json.contains("recompute_layers")) {
-    question.recompute_layers = read_choices(json["recompute_layers"], [](const Json& name) {
-      return read_name(name, read_layer_choice);
-    });
-  }
-  question.memory = read_list(json["memory"], read_memory);
-  question.devices = read_limit(json, "devices");
-  question.max_stages = read_limit(json, "max_stages");
-  if (json.contains("excluded")) {
-    question.excluded = read_list(
-        json["excluded"], [](const Json& device) { return device.small_integer(0, INT_MAX); });
-  }
-  question.min_layers_per_stage = json["min_layers_per_stage"].small_integer(0, INT_MAX);
-  question.straight = json["straight"].boolean();
-  if (json.contains("one_stage_alone"))
-    question.one_stage_alone = json["one_stage_alone"].boolean();
-  question.use_fewer_devices = json["use_fewer_devices"].boolean();
-  if (json.contains("sequence_parallel")) {
-    question.sequence_parallel = json["sequence_parallel"].boolean();
-  }
-  if (json.contains("parallelism")) {
-    question.parallelism = read_choices(json["parallelism"], read_parallelism);
-  }
-  if (json.contains("sharding")) {
-    question.sharding = read_choices(
-        json["sharding"], [](const Json& name) { return read_name(name, read_sharding); });
-  }
-  if (json.contains("pinned")) question.pinned = read_pinned(json["pinned"]);
-  question.fixed = read_list(json["fixed"], read_fixed);
+  read_question_of_steps(json, batch, question);
+  read_question_of_recomputation(json, question);
+  read_question_of_devices(json, question);
+  read_question_of_stages(json, question);
   return question;
 }
 
