@@ -19,9 +19,9 @@
 //
 // Of several degrees less is known: a message between two stages is taken to be the smallest that
 // some replica needs, over the fastest link across the cut of devices; ties and what GPipe's last
-// stage waits for are left out. Peers stand within the innermost links. A replica of t groups
-// therefore starts at a multiple of t, or all replicas of its stage are in one box; there one place
-// is as good as any other.
+// stage waits for are left out. Peers stand within the innermost links, or fill several nodes. A
+// replica of t groups therefore starts at a multiple of t, or all replicas of its stage are in one
+// box; there one place is as good as any other.
 
 #pragma once
 
