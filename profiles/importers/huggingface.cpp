@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -180,13 +181,16 @@ bool looks_like_huggingface(std::string_view content) {
 }
 
 Profile import_huggingface(std::string_view content, const std::string& file) {
-  const Json outer = Json::parse(without_infinities(content), file);
+  const Json whole = Json::parse(without_infinities(content), file);
+  const Json outer = thinking_part(whole);
   const std::string_view part = language_part(outer);
   const bool is_part = !part.empty();
   const Json config = is_part ? outer[part] : outer;
   const std::string family = family_of(config);
   Keys keys(config, is_part);
-  const std::vector<std::string> others = other_parts(outer, part);
+  std::vector<std::string> others = other_parts(outer, part);
+  if (has(whole, thinker_key))
+    std::ranges::copy(other_parts(whole, thinker_key), std::back_inserter(others));
   // Older files of Qwen2-VL and the like have the keys of the language part among the others.
   const bool is_flat = !is_part && !others.empty() && family.ends_with("_text");
   if (is_flat) keys.ignore(others);

@@ -96,6 +96,8 @@ FAMILIES = {
                         global_head_dim=[16, 32], num_kv_shared_layers=[0], use_double_wide_mlp=FLAG,
                         enable_moe_block=FLAG, num_experts=[4], top_k_experts=[2],
                         moe_intermediate_size=[24], sliding_window=[8]),
+    "glm4v_text": GROUPED,
+    "glm_ocr_text": GROUPED,
     "phi": dict(GROUPED, qk_layernorm=FLAG, num_key_value_heads=[4]),
     "phi3": dict(GROUPED, pad_token_id=[0]),
     "phimoe": dict(GROUPED, **BIAS, num_local_experts=[4], num_experts_per_tok=[2], lm_head_bias=FLAG),
@@ -341,6 +343,7 @@ LARGER = {
     "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2",
     "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe", "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text", "llama4": "llama4_text", "internvl": "qwen2",
+    "glm4v": "glm4v_text", "glm46v": "glm4v_text", "glm_ocr": "glm_ocr_text",
     "idefics3": "llama", "aya_vision": "cohere2", "glm4v_moe": "glm4_moe", "smolvlm": "llama",
 }
 

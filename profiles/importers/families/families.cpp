@@ -93,6 +93,10 @@ struct Alias {
 constexpr std::array aliases{
     Alias{"kimi_k2", "deepseek_v3"},
     Alias{"qwen2_5_vl_text", "qwen2_vl_text"},
+    Alias{"qwen2_5_omni_text", "qwen2_vl_text"},
+    Alias{"qwen3_omni_moe_text", "qwen3_moe"},
+    Alias{"granite4_vision_text", "granite"},
+    Alias{"paddleocr_vl_text", "ernie4_5"},
     Alias{"gpt-sw3", "gpt2"},
 };
 

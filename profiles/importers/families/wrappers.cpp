@@ -17,6 +17,7 @@ enum class TieRule {
   outer_or_untied,  ///< the outer one; absent: not tied
   outer_or_inner,   ///< the outer one; absent: the part's
   either,           ///< any of the two
+  either_or_tied,   ///< any of the two; both absent: tied
   inner,            ///< the part's: the part's class has the head
   never,            ///< the class has no such key
 };
@@ -46,9 +47,13 @@ constexpr std::array tie_rows{
     TieRow{"gemma3n", TieRule::outer_or_tied},
     TieRow{"gemma4", TieRule::outer_or_tied},
     TieRow{"gemma4_unified", TieRule::outer_or_tied},
+    TieRow{"glm46v", TieRule::outer_or_untied},
+    TieRow{"glm4v", TieRule::either},
     TieRow{"glm4v_moe", TieRule::either},
+    TieRow{"glm_ocr", TieRule::either},
     TieRow{"glmasr", TieRule::outer_or_tied},
     TieRow{"got_ocr2", TieRule::outer_or_tied},
+    TieRow{"granite4_vision", TieRule::outer_or_untied},
     TieRow{"granite_speech", TieRule::outer_or_tied},
     TieRow{"granite_speech_plus", TieRule::outer_or_tied},
     TieRow{"idefics2", TieRule::outer_or_untied},
@@ -75,16 +80,19 @@ constexpr std::array tie_rows{
     TieRow{"nemo_speechlm", TieRule::never},
     TieRow{"nemotron_h_omni", TieRule::inner},
     TieRow{"ovis2", TieRule::outer_or_tied},
+    TieRow{"paddleocr_vl", TieRule::either_or_tied},
     TieRow{"paligemma", TieRule::outer_or_tied},
     TieRow{"perception_lm", TieRule::outer_or_inner},
     TieRow{"pp_chart2table", TieRule::outer_or_tied},
     TieRow{"qianfan_ocr", TieRule::outer_or_untied},
+    TieRow{"qwen2_5_omni_thinker", TieRule::outer_or_untied},
     TieRow{"qwen2_5_vl", TieRule::either},
     TieRow{"qwen2_audio", TieRule::never},
     TieRow{"qwen2_vl", TieRule::either},
     TieRow{"qwen3_5", TieRule::outer_or_untied},
     TieRow{"qwen3_5_moe", TieRule::outer_or_untied},
     TieRow{"qwen3_asr", TieRule::outer_or_tied},
+    TieRow{"qwen3_omni_moe_thinker", TieRule::outer_or_untied},
     TieRow{"qwen3_vl", TieRule::outer_or_untied},
     TieRow{"qwen3_vl_moe", TieRule::outer_or_untied},
     TieRow{"qwen4_exp", TieRule::outer_or_untied},
@@ -187,6 +195,7 @@ bool tied_by(TieRule rule, std::optional<bool> outside, bool inner) {
     case TieRule::outer_or_untied: return outside.value_or(false);
     case TieRule::outer_or_inner: return outside.value_or(inner);
     case TieRule::either: return inner || outside.value_or(false);
+    case TieRule::either_or_tied: return inner || outside.value_or(true);
     case TieRule::inner: return inner;
     case TieRule::never: return false;
   }
@@ -198,6 +207,12 @@ std::string spelt(std::optional<bool> says) {
 }
 
 }  // namespace
+
+Json thinking_part(const Json& whole) {
+  const bool speaks =
+      whole.is_object() && whole.contains(thinker_key) && whole[thinker_key].is_object();
+  return speaks ? whole[thinker_key] : whole;
+}
 
 std::string_view language_part(const Json& outer) {
   for (const std::string_view name : {"text_config", "llm_config", "language_config"}) {

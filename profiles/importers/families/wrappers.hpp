@@ -11,6 +11,11 @@
 
 namespace stagecraft {
 
+/// Of models that think and speak with networks of their own (Qwen's Omni models): the one that
+/// thinks, under this key; of any other file the whole.
+inline constexpr std::string_view thinker_key = "thinker_config";
+Json thinking_part(const Json& whole);
+
 /// The key under which the language part stands, "text_config" for most; "" of a file that is a
 /// language model's own. Throws Error (input) at "model_type" of models whose texts only steer
 /// something else: detectors, and encoders that compare texts with images or sounds.

@@ -569,6 +569,16 @@ const std::vector<Counted>& counted_families() {
        R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
        R"("intermediate_size": 48, "max_position_embeddings": 128, )"
        R"("tie_word_embeddings": false)"},
+      {"glm4v_text", 9'400'279'040, "", 30'240,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false)"},
+      {"glm_ocr_text", 373'359'616, "", 30'112,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false)"},
       {"qwen3_vl_text", 12'049'461'248, "", 26'208,
        R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
        R"("num_attention_heads": 4, "num_key_value_heads": 2, )"

@@ -30,9 +30,13 @@ const std::vector<Wrapper>& wrappers() {
       {"exaone4_5", "exaone4", "FFF FFF TTT"},
       {"gemma3", "gemma3_text", "TTT FFF TTT"},
       {"gemma4", "gemma4_text", "TTT FFF TTT"},
+      {"glm46v", "glm4v_text", "FFF FFF TTT"},
+      {"glm4v", "glm4v_text", "FFT FFT TTT"},
       {"glm4v_moe", "glm4v_moe_text", "FFT FFT TTT"},
+      {"glm_ocr", "glm_ocr_text", "FFT FFT TTT"},
       {"glmasr", "llama", "TTT FFF TTT"},
       {"got_ocr2", "qwen2", "TTT FFF TTT"},
+      {"granite4_vision", "granite", "FFF FFF TTT"},
       {"granite_speech", "granite", "TTT FFF TTT"},
       {"granite_speech_plus", "granite", "TTT FFF TTT"},
       {"idefics2", "mistral", "FFF FFF TTT"},
@@ -56,10 +60,13 @@ const std::vector<Wrapper>& wrappers() {
       {"moss_transcribe_diarize", "qwen3", "TTT FFF TTT"},
       {"musicflamingo", "qwen2", "FFF FFF FFF"},
       {"ovis2", "qwen2", "TTT FFF TTT"},
+      {"paddleocr_vl", "ernie4_5", "TTT TFT TTT"},
       {"paligemma", "gemma", "TTT FFF TTT"},
       {"pp_chart2table", "qwen2", "TTT FFF TTT"},
       {"qianfan_ocr", "qwen3", "FFF FFF TTT"},
+      {"qwen2_5_omni_thinker", "qwen2_5_omni_text", "FFF FFF TTT"},
       {"qwen2_5_vl", "qwen2_5_vl_text", "FFT FFT TTT"},
+      {"qwen3_omni_moe_thinker", "qwen3_omni_moe_text", "FFF FFF TTT"},
       {"qwen2_audio", "qwen2", "FFF FFF FFF"},
       {"qwen2_vl", "qwen2_vl_text", "FFT FFT TTT"},
       {"qwen3_5", "qwen3_5_text", "FFF FFF TTT"},
@@ -219,4 +226,21 @@ TEST_CASE("a larger model's class ties its language part's head by default, or d
   CHECK(!tied("cohere_compass", "cohere_compass_text"));
   CHECK(!tied("fuyu", "persimmon"));
   CHECK(!tied("minimax_m3_vl", "minimax_m3_vl_text"));
+}
+
+TEST_CASE(
+    "of Omni models the part that thinks is counted, and what speaks is said to be left out") {
+  const std::string language =
+      R"("text_config": {"model_type": "qwen2_5_omni_text", "vocab_size": 300, "hidden_size": 64,
+         "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2})";
+  const Profile profile = import_huggingface(
+      R"({"model_type": "qwen2_5_omni", "architectures": ["Qwen2_5OmniModel"],
+          "talker_config": {"hidden_size": 896}, "thinker_config": {
+          "model_type": "qwen2_5_omni_thinker", "audio_config": {}, )" +
+          language + "}}",
+      "config.json");
+  CHECK(parameters(profile.model) == 100'416);
+  CHECK_THAT(profile.warnings.front(),
+             ContainsSubstring("\"audio_config\"") && ContainsSubstring("talker_config"));
 }
