@@ -103,18 +103,7 @@ void make_checkpoints_folder(const fs::path& folder, SystemCalls& calls) {
   const auto refuse = [&](int error) {
     fail(folder.string(), ": checkpoints cannot be written here: ", std::strerror(error));
   };
-  std::error_code none;
-  std::vector<fs::path> missing;  // the innermost first
-  for (fs::path at = fs::weakly_canonical(folder, none); !at.empty() && !fs::exists(at, none);
-       at = at.parent_path()) {
-    if (at.has_filename()) missing.push_back(at);
-  }
-  for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
-    // Other processes of the run may make it, too.
-    if (calls.make_folder(at->c_str(), 0777) != 0 && errno != EEXIST) refuse(errno);
-    make_durable(at->parent_path(), calls);
-  }
-  if (!fs::is_directory(folder, none)) refuse(ENOTDIR);
+  if (const int error = make_folders(folder, calls); error != 0) refuse(error);
   if (::access(folder.c_str(), R_OK | W_OK | X_OK) != 0) refuse(errno);
 }
 

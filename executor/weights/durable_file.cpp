@@ -141,6 +141,22 @@ void make_durable(const std::filesystem::path& folder, SystemCalls& calls) {
   if (!done) fail_writing(path, error);
 }
 
+int make_folders(const std::filesystem::path& folder, SystemCalls& calls) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  std::vector<fs::path> missing;  // the innermost first
+  for (fs::path at = fs::weakly_canonical(folder, none); !at.empty() && !fs::exists(at, none);
+       at = at.parent_path()) {
+    if (at.has_filename()) missing.push_back(at);
+  }
+  for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
+    // Other processes of the run may make it, too.
+    if (calls.make_folder(at->c_str(), 0777) != 0 && errno != EEXIST) return errno;
+    make_durable(at->parent_path(), calls);
+  }
+  return fs::is_directory(folder, none) ? 0 : ENOTDIR;
+}
+
 void remove_all(const std::filesystem::path& path, SystemCalls& calls) {
   namespace fs = std::filesystem;
   std::error_code ignored;

@@ -81,6 +81,10 @@ class DurableFile {
 /// Error (execution).
 void make_durable(const std::filesystem::path& folder, SystemCalls& calls = system_calls());
 
+/// Makes a folder if it is not there, with those above it, all on disk when this returns: 0, or the
+/// system's error. Throws Error (execution) where one is not.
+int make_folders(const std::filesystem::path& folder, SystemCalls& calls = system_calls());
+
 /// Removes a file, or a folder with all that is in it, as far as that is possible.
 void remove_all(const std::filesystem::path& path, SystemCalls& calls = system_calls());
 

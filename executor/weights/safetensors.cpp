@@ -246,7 +246,8 @@ Tensor read_tensor(const TensorFile& file, const StoredTensor& stored, Precision
   return tensor;
 }
 
-void write_tensor_file(const std::filesystem::path& path, std::vector<NamedTensor> tensors) {
+void write_tensor_file(const std::filesystem::path& path, std::vector<NamedTensor> tensors,
+                       SystemCalls& calls) {
   // Larger elements first, then by name: every tensor is then aligned.
   std::ranges::sort(tensors, {}, [](const NamedTensor& named) {
     return std::pair(-element_bytes(named.tensor.precision), named.name);
@@ -254,8 +255,9 @@ void write_tensor_file(const std::filesystem::path& path, std::vector<NamedTenso
   const std::string header = header_of(tensors);
   Bytes whole = size_bytes + static_cast<Bytes>(header.size());
   for (const NamedTensor& named : tensors) whole += named.tensor.bytes();
-  replace_durably(path, whole, "make room, or name another file",
-                  [&](DurableFile& file) { write(file, header, tensors); });
+  replace_durably(
+      path, whole, "make room, or name another file",
+      [&](DurableFile& file) { write(file, header, tensors); }, calls);
 }
 
 }  // namespace stagecraft

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "executor/values/tensor.hpp"
+#include "executor/weights/durable_file.hpp"
 
 namespace stagecraft {
 
@@ -54,6 +55,7 @@ struct NamedTensor {
 /// Writes fp32 as F32 and fp64 as F64, byte for byte as the Python package does with the metadata
 /// {"format": "pt"}, first into a file beside it, so that a failure leaves no half of one. Throws
 /// Error (execution) if it cannot be written.
-void write_tensor_file(const std::filesystem::path& path, std::vector<NamedTensor> tensors);
+void write_tensor_file(const std::filesystem::path& path, std::vector<NamedTensor> tensors,
+                       SystemCalls& calls = system_calls());
 
 }  // namespace stagecraft

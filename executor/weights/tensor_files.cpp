@@ -139,7 +139,7 @@ std::vector<Part> dealt_out(std::vector<NamedTensor> tensors, Bytes most) {
   return parts;
 }
 
-void write_index(const fs::path& path, const std::vector<Part>& parts) {
+void write_index(const fs::path& path, const std::vector<Part>& parts, SystemCalls& calls) {
   nlohmann::ordered_json map = nlohmann::ordered_json::object();
   Bytes total = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -148,8 +148,9 @@ void write_index(const fs::path& path, const std::vector<Part>& parts) {
   }
   const nlohmann::ordered_json index{{"metadata", {{"total_size", total}}}, {"weight_map", map}};
   const std::string text = index.dump(2) + "\n";
-  replace_durably(path, static_cast<Bytes>(text.size()), "make room, or name another folder",
-                  [&](DurableFile& file) { file.write(text); });
+  replace_durably(
+      path, static_cast<Bytes>(text.size()), "make room, or name another folder",
+      [&](DurableFile& file) { file.write(text); }, calls);
 }
 
 /// What belongs to weights that are replaced.
@@ -184,20 +185,18 @@ bool names_folder(const std::filesystem::path& path) {
 }
 
 void write_tensor_files(const std::filesystem::path& folder, std::vector<NamedTensor> tensors,
-                        Bytes most) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail_writing(folder, error.value());
+                        Bytes most, SystemCalls& calls) {
+  if (const int error = make_folders(folder, calls); error != 0) fail_writing(folder, error);
   const std::vector<Part> parts = dealt_out(std::move(tensors), most);
   std::set<std::string> written;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string name =
         parts.size() == 1 ? std::string(whole_name) : part_name(i, parts.size());
-    write_tensor_file(folder / name, parts[i]);
+    write_tensor_file(folder / name, parts[i], calls);
     written.insert(name);
   }
   if (parts.size() > 1) {
-    write_index(folder / index_name, parts);
+    write_index(folder / index_name, parts, calls);
     written.insert(std::string(index_name));
   }
   remove_others(folder, written);

@@ -42,6 +42,6 @@ bool names_folder(const std::filesystem::path& path);
 /// with more than `most` bytes of data (but for a single larger tensor), the index last. What
 /// weights the folder held before go. Throws Error (execution).
 void write_tensor_files(const std::filesystem::path& folder, std::vector<NamedTensor> tensors,
-                        Bytes most);
+                        Bytes most, SystemCalls& calls = system_calls());
 
 }  // namespace stagecraft

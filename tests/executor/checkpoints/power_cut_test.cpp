@@ -15,6 +15,7 @@
 
 #include "executor/checkpoints/files.hpp"
 #include "executor/checkpoints/writer.hpp"
+#include "executor/weights/tensor_files.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/executor/tiny_training.hpp"
@@ -190,15 +191,19 @@ class SimulatedDisk {
   std::map<int, std::shared_ptr<DiskNode>> files_;
 };
 
-/// The step of the newest whole checkpoint of a disk; 0 if there is none.
-int newest_step_on(const std::map<std::string, std::string>& disk,
-                   const std::filesystem::path& checkpoints) {
-  const TemporaryFolder folder;
+void write_out(const std::map<std::string, std::string>& disk, const TemporaryFolder& folder) {
   for (const auto& [name, content] : disk) {
     const std::filesystem::path path = folder.path() / name;
     name.ends_with('/') ? static_cast<void>(std::filesystem::create_directory(path))
                         : write_file(path, content);
   }
+}
+
+/// The step of the newest whole checkpoint of a disk; 0 if there is none.
+int newest_step_on(const std::map<std::string, std::string>& disk,
+                   const std::filesystem::path& checkpoints) {
+  const TemporaryFolder folder;
+  write_out(disk, folder);
   const auto found = newest_whole_checkpoint(folder.path() / checkpoints).folder;
   return found ? std::stoi(found->filename().string().substr(5)) : 0;
 }
@@ -269,4 +274,57 @@ TEST_CASE(
   }
   CHECK(syncs ==
         2 + 3 * 5);  // two new folders; two ranks' files, manifest, its folder, the one above
+}
+
+namespace {
+
+/// Whether the tensors can be read from what a cut leaves that comes behind all calls but one.
+bool are_saved(const RecordingCalls& recorded, const std::filesystem::path& folder,
+               std::size_t without = SIZE_MAX) {
+  SimulatedDisk disk;
+  for (std::size_t i = 0; i < recorded.calls().size(); ++i) {
+    if (i != without) disk.apply(recorded.calls()[i]);
+  }
+  for (const Kept kept : {Kept::nothing, Kept::removals, Kept::names}) {
+    const TemporaryFolder left;
+    write_out(disk.left(kept), left);
+    try {
+      const TensorFiles files = open_tensor_files(left.path() / folder);
+      for (const char* name : {"a", "b"}) {
+        const auto found = find(files, name);
+        if (found.tensor == nullptr) return false;
+        read_tensor(*found.file, *found.tensor, Precision::float32);
+      }
+    } catch (const Error&) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "weights that have been saved are there behind a power cut; for that their fsyncs are needed") {
+  const TemporaryFolder root;
+  RecordingCalls calls(root.path());
+  const std::filesystem::path folder = std::filesystem::path("new") / "weights";
+  const auto backend = make_cpu_backend();
+  std::vector<NamedTensor> tensors;
+  for (const char* name : {"a", "b"})
+    tensors.push_back({name, backend->allocate({4}, Precision::float32)});
+  write_tensor_files(root.path() / folder / "", tensors, 16, calls);
+  CHECK(are_saved(calls, folder));
+  std::map<int, std::filesystem::path> open;
+  std::map<std::filesystem::path, std::size_t> last_sync;  // the folder's come behind each file
+  for (std::size_t i = 0; i < calls.calls().size(); ++i) {
+    const DiskCall& call = calls.calls()[i];
+    if (call.kind == DiskCall::Kind::open) open[call.file] = call.path;
+    if (call.kind == DiskCall::Kind::sync) last_sync[open[call.file]] = i;
+  }
+  for (const auto& [path, i] : last_sync) {
+    INFO("without the last fsync of " << path);
+    CHECK_FALSE(are_saved(calls, folder, i));
+  }
+  CHECK(last_sync.size() == 3 + 3);  // the root and two new folders; two parts and the index
 }
