@@ -379,6 +379,22 @@ TEST_CASE("a rank, or the run itself, that is stopped before it trains is starte
   }
 }
 
+TEST_CASE("an mpirun that is stopped before its ranks train is started again", "[seconds]") {
+  if (launchers().back().transport != "mpi") SKIP("no mpirun here");
+  const Fixture fixture("stopped-mpirun");
+  const std::string whole = fixture.parameters(3);
+  std::filesystem::remove_all(fixture.records());
+  ProgramRun run(fixture.folder.path(), words_of(fixture, launchers().back(), 3));
+  const int mpirun = await_process(run, [](int pid) { return is_called(pid, "mpirun"); });
+  REQUIRE(mpirun > 0);
+  kill(mpirun, SIGSTOP);
+  CHECK(run.wait() == 0);
+  INFO(run.errors());
+  CHECK(value_of(run.output(), "parameters_xxh3") == whole);
+  CHECK(lines_with(run.errors(), concat("the run has not begun: ", mpirun,
+                                        " (mpirun), one of its processes, was stopped ")) == 1);
+}
+
 TEST_CASE("where who waits for the ranks is stopped, their result is said once", "[seconds]") {
   const Fixture fixture("stopped-launcher");
   const std::string whole = fixture.parameters(20);

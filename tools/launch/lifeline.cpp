@@ -217,4 +217,24 @@ bool is_stopped(pid_t pid) {
   return status && status->state == "T";
 }
 
+std::map<pid_t, std::string> stopped_below(pid_t ancestor) {
+  std::map<pid_t, ProcessStatus> all;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", none)) {
+    const auto pid = static_cast<pid_t>(std::atoi(entry.path().filename().c_str()));
+    if (auto status = pid > 0 ? status_of(pid) : std::nullopt) all.emplace(pid, *std::move(status));
+  }
+  std::map<pid_t, std::string> stopped;
+  for (const auto& [pid, status] : all) {
+    if (status.state != "T") continue;
+    // Parents may have changed meanwhile: no more steps than there are processes.
+    auto above = all.find(status.parent);
+    for (std::size_t i = 0; i < all.size() && above != all.end(); ++i) {
+      if (above->first == ancestor) stopped.emplace(pid, status.name);
+      above = all.find(above->second.parent);
+    }
+  }
+  return stopped;
+}
+
 }  // namespace stagecraft

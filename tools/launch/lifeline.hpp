@@ -11,6 +11,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,6 +48,8 @@ std::optional<std::filesystem::path> folder_of_supervisor();
 std::optional<Pulse> read_pulse(const std::filesystem::path& file);
 /// Whether something has stopped the process (SIGSTOP) and it does not go on.
 bool is_stopped(pid_t pid);
+/// Those of the processes below this one, with their names.
+std::map<pid_t, std::string> stopped_below(pid_t ancestor);
 /// What its file is called.
 inline constexpr std::string_view pulse_prefix = "pulse-";
 

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <thread>
 
@@ -231,6 +232,7 @@ class Supervisor {
   int attempt(int restarts) {
     failure_.reset();
     began_ = now();
+    stopped_since_.clear();
     failed_at_.reset();
     Child child(arguments(restarts));
     announce_pulse(supervision_.folder, child.pid(), "");
@@ -244,7 +246,7 @@ class Supervisor {
       if (now() < next_look) continue;
       next_look = now() + look_every;
       if (has_failed_long_ago()) child.kill_all();
-      if (const auto silence = silent()) {
+      if (const auto silence = silent(child.pid())) {
         child.kill_all();
         // Behind its last word, nothing was lost with it.
         if (finished()) break;
@@ -262,7 +264,7 @@ class Supervisor {
   }
 
   /// What a run that was stopped from outside cannot say itself.
-  std::optional<std::string> silent() const {
+  std::optional<std::string> silent(pid_t child) {
     const std::vector<Sight> sights = sights_in(supervision_.folder);
     for (const Sight& sight : sights) {
       const bool is_late = sight.at - sight.record.heartbeat > longest_silence;
@@ -270,7 +272,22 @@ class Supervisor {
       const Diagnosis diagnosis = diagnose(sights);
       if (diagnosis.verdict == Verdict::silent) return diagnosis.sentence;
     }
-    return silent_process(sights);
+    if (auto sentence = silent_process(sights)) return sentence;
+    return sights.empty() ? stopped_process(child) : std::nullopt;
+  }
+
+  /// Before the run has begun: one that has not come to show a pulse, or that is not ours to do so.
+  std::optional<std::string> stopped_process(pid_t child) {
+    const Moment at = now();
+    const std::map<pid_t, std::string> stopped = stopped_below(child);
+    std::erase_if(stopped_since_, [&](const auto& seen) { return !stopped.contains(seen.first); });
+    for (const auto& [pid, name] : stopped) {
+      const Duration since = at - stopped_since_.try_emplace(pid, at).first->second;
+      if (since <= longest_silence) continue;
+      return concat("the run has not begun: ", pid, " (", name,
+                    "), one of its processes, was stopped ", format_duration(since), " ago");
+    }
+    return {};
   }
 
   std::vector<std::filesystem::path> pulse_files() const {
@@ -377,7 +394,8 @@ class Supervisor {
   std::vector<std::string> arguments_;
   std::optional<std::filesystem::path> checkpoint_;  ///< from which the next attempt goes on
   Moment began_{0};
-  std::optional<Moment> failed_at_;  ///< when this attempt was first seen to have failed
+  std::map<pid_t, Moment> stopped_since_;  ///< when it was first seen so
+  std::optional<Moment> failed_at_;        ///< when this attempt was first seen to have failed
   std::optional<Failure> failure_;
 };
 
