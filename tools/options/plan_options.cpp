@@ -55,6 +55,8 @@ PlanOptions options_from(const PlanFlags& flags) {
   return options;
 }
 
+}  // namespace
+
 ScriptVariables read_variables(const std::vector<std::string>& words) {
   ScriptVariables variables;
   for (const std::string& word : words) {
@@ -68,8 +70,6 @@ ScriptVariables read_variables(const std::vector<std::string>& words) {
   }
   return variables;
 }
-
-}  // namespace
 
 bool PlanFlags::any() const {
   for (const std::string* text : {&model, &cluster, &precision, &kernels, &dispatcher, &cuda_graphs,
@@ -146,7 +146,8 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option(
          "--set", flags.variables,
          "With a launch script, what only its cluster knows: the value of a variable, of an "
-         "argument (1=…), or of what a command prints ('$(nproc)=8'); may be given again")
+         "argument (1=…), or of what a command prints ('$(nproc)=8'); with a recipe in YAML, a "
+         "setting (trainer.num_nodes=4); may be given again")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false)
       ->expected(1)

@@ -24,6 +24,9 @@ struct PlanFlags {
   bool any() const;
 };
 
+/// NAME=VALUE, each. Throws Error (usage) for others, and for names that stand twice.
+ScriptVariables read_variables(const std::vector<std::string>& words);
+
 void declare_plan_flags(CLI::App& app, PlanFlags& flags);
 
 /// The question that the flags ask about a file with stages: MODEL and CLUSTER are loaded. Throws

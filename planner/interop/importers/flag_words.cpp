@@ -21,6 +21,16 @@ std::string plain_flag_name(std::string_view name) {
   return plain;
 }
 
+std::string setting_of(const FlagWord& word) {
+  std::string name = word.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return word.section.empty() ? name : concat(word.section, ".", name);
+}
+
+SourcePlace place_of_set(std::string_view name) {
+  return {concat("--set ", name), 0, 0};
+}
+
 namespace {
 
 /// Without quotes around it.
@@ -35,6 +45,39 @@ std::string plain_value(const std::string& text) {
 void add_word(std::vector<FlagWord>& words, FlagWord word) {
   if (word.value == "true" || word.value == "True") word.value.reset();
   words.push_back(std::move(word));
+}
+
+// --- Settings of the command line, over those of a recipe ---
+
+/// "trainer.num_nodes", with or without Hydra's "+" in front.
+FlagWord set_word(const std::string& key, const std::string& value) {
+  const std::string path = key.substr(std::min(key.find_first_not_of('+'), key.size()));
+  const std::size_t dot = path.find_last_of('.');
+  const bool is_alone = dot == std::string::npos;
+  return {.name = plain_flag_name(is_alone ? path : path.substr(dot + 1)),
+          .value = plain_value(value),
+          .place = place_of_set(key),
+          .section = is_alone ? "" : path.substr(0, dot),
+          .is_null = value == "null" || value == "None"};
+}
+
+std::vector<FlagWord> set_words(const ScriptVariables& variables) {
+  std::vector<FlagWord> words;
+  for (const auto& [key, value] : variables) add_word(words, set_word(key, value));
+  return words;
+}
+
+/// Each in the place of what the file says of it; `result` learns what could be said.
+void put_over(const ScriptVariables& variables, FlagLaunch& launch, FlagReading& result) {
+  for (const FlagWord& word : launch.words) result.variables.push_back(setting_of(word));
+  for (const auto& [key, value] : variables) {
+    const FlagWord word = set_word(key, value);
+    const auto is_same = [&](const FlagWord& own) {
+      return own.section == word.section && own.name == word.name;
+    };
+    if (std::erase_if(launch.words, is_same) > 0) result.variables.push_back(key);
+    add_word(launch.words, word);
+  }
 }
 
 // --- JSON ---
@@ -134,6 +177,7 @@ class LaunchReader {
     add_launcher_flags({invocation.words.begin(), end}, result);
     add_flags({end, invocation.words.end()}, result);
     add_recipes({end, invocation.words.end()}, result);
+    add_hydra_recipe({end, invocation.words.end()}, result);
     return result;
   }
 
@@ -301,17 +345,47 @@ class LaunchReader {
     }
   }
 
-  void add_recipe(const shell::Text& flag, const shell::Text& file, FlagLaunch& launch) const {
-    const std::string& characters = file.characters();
-    if (!is_yaml_by_name(characters)) return;
-    // A hole in front of all is where the script's folder is; another leaves open which file it is.
+  /// `--config-path FOLDER --config-name FILE`; verl's are in its package, all degrees 1.
+  void add_hydra_recipe(const std::vector<shell::Text>& words, FlagLaunch& launch) const {
+    if (launch.program.starts_with("verl")) return;
+    const shell::Text* flag = nullptr;
+    std::optional<shell::Text> folder, name;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string& word = words[i].characters();
+      for (auto& [key, value] : {std::pair{"--config-path", &folder}, {"--config-name", &name}}) {
+        const bool is_next = word == key && i + 1 < words.size();
+        if (!is_next && !word.starts_with(concat(key, "="))) continue;
+        *value = is_next ? words[i + 1] : words[i].piece(word.find('=') + 1);
+        if (value == &name) flag = &words[i];
+      }
+    }
+    if (!folder || !name || flag == nullptr) return;
+    const std::string file = name->characters();
+    const std::string ending = is_yaml_by_name(file) ? "" : ".yaml";
+    const std::string where = path_of(*folder);
+    const bool is_known = file.find(shell::Text::hole_mark) == std::string::npos;
+    launch.recipes.push_back(
+        {.said = {concat("--config-name ", reading_.shown(*name)),
+                  reading_.source_place(flag->place())},
+         .path = is_known ? concat(where, where.empty() ? "" : "/", file, ending) : "",
+         .mount = ""});
+  }
+
+  /// A hole in front of all is where the script's folder is; another leaves open which file it is.
+  static std::string path_of(const shell::Text& text) {
+    const std::string& characters = text.characters();
     const std::size_t mark = characters.rfind(shell::Text::hole_mark);
     std::string path = mark == std::string::npos ? characters : "";
     if (mark == 0) path = characters.substr(shell::Text::hole_size);
     while (mark == 0 && path.starts_with('/')) path.erase(0, 1);
+    return path;
+  }
+
+  void add_recipe(const shell::Text& flag, const shell::Text& file, FlagLaunch& launch) const {
+    if (!is_yaml_by_name(file.characters())) return;
     launch.recipes.push_back({.said = {concat(flag.characters(), " ", reading_.shown(file)),
                                        reading_.source_place(flag.place())},
-                              .path = path,
+                              .path = path_of(file),
                               .mount = ""});
   }
 
@@ -535,9 +609,9 @@ FlagReading read_flags(std::string_view content, const std::string& file,
   const bool is_json = !is_yaml_by_name(file) && trim(content.substr(0, 4096)).starts_with('{');
   if (!is_dump && !is_json && !looks_like_yaml(content, file))
     return read_shell(content, file, variables);
-  if (!variables.empty()) {
-    fail_usage("--set gives variables of a shell script their values, and ", file,
-               " is none: it has no variable ", variables.begin()->first);
+  if (is_dump && !variables.empty()) {
+    fail_usage("--set gives variables of a script, or settings of a recipe, their values, and ",
+               file, " is the log of a run: leave --set ", variables.begin()->first, " away");
   }
   FlagLaunch launch;
   launch.place = {file, 0, 0};
@@ -549,7 +623,13 @@ FlagReading read_flags(std::string_view content, const std::string& file,
     read_members(Json::parse(std::string(content), file), "", launch.words);
   } else {
     result.kind = FlagReading::Kind::yaml;
-    launch.words = read_yaml_words(content, file, result.others, result.notes);
+    launch.words =
+        read_yaml_words(content, file, result.others, result.notes, set_words(variables));
+  }
+  put_over(variables, launch, result);
+  for (const auto& [key, value] : variables) {
+    const bool is_referred_to = content.find(concat("${", key, "}")) != std::string_view::npos;
+    if (is_referred_to) result.variables.push_back(key);
   }
   result.launches.push_back(std::move(launch));
   return result;

@@ -20,6 +20,7 @@ struct MissingVariable {
   std::string expression;  ///< as the script has it
   SourcePlace place;
   bool is_condition = false;  ///< whether a flag is there depends on it
+  std::string setting = {};   ///< of a recipe: the key that it is the value of, as --set takes it
   bool operator==(const MissingVariable&) const = default;
 };
 
@@ -67,12 +68,19 @@ struct FlagReading {
   std::vector<std::string> variables;  ///< that --set could give
 };
 
+/// "trainer.num_nodes": a recipe's key, with those above it.
+std::string setting_of(const FlagWord& word);
+
+/// The place of what the command line says in a file's stead.
+SourcePlace place_of_set(std::string_view name);
+
 /// All launches of a script; of other kinds of files, the one. A log's if it has a dump of
 /// arguments; else YAML by its name, JSON if it starts with a brace, YAML if it has a line
 /// `NAME: …` before any word that starts with two hyphens stands alone and is no script by its
 /// first line or its name, else a shell script, read as shell/reader.hpp says. JSON and YAML may
-/// put the flags into members of their own. Throws Error (input) for what is no JSON, YAML or
-/// shell, (usage) for variables that a file without any is given.
+/// put the flags into members of their own; there a variable is a key with those above it, and
+/// stands over what the file says of it ("trainer.num_nodes"). Throws Error (input) for what is no
+/// JSON, YAML or shell, (usage) for variables that a log is given.
 FlagReading read_flags(std::string_view content, const std::string& file,
                        const ScriptVariables& variables);
 

@@ -215,6 +215,15 @@ bool is_about_ranks(std::string_view name) {
          name == "tasks-per-node" || name == "gpus-per-node";
 }
 
+bool is_of_plan(const FlagWord& word, const FlagLaunch& launch, const FlagReading& reading) {
+  ParsedLaunch parsed;
+  parsed.dialect = dialect_of(launch, reading.kind);
+  const FlagWord flag = in_megatron(word, parsed.dialect);
+  const MegatronFlagKind kind = megatron_flag_kind(flag.name);
+  return kind == MegatronFlagKind::valued || kind == MegatronFlagKind::on_or_off ||
+         take_own_flag(flag, reading, parsed);
+}
+
 ParsedLaunch parse_launch(const FlagLaunch& launch, const FlagReading& reading) {
   return LaunchParser(launch, reading).parse();
 }

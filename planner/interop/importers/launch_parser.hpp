@@ -52,6 +52,9 @@ struct ParsedLaunch {
 /// Throws Error (input) with the place of a value that cannot be understood.
 ParsedLaunch parse_launch(const FlagLaunch& launch, const FlagReading& reading);
 
+/// Whether the word says something about the plan, in the launch of which it is one.
+bool is_of_plan(const FlagWord& word, const FlagLaunch& launch, const FlagReading& reading);
+
 /// How many ranks there are, which is said of other programs, too.
 bool is_about_ranks(std::string_view name);
 

@@ -46,9 +46,26 @@ std::optional<Precision> precision_of(const MegatronFlags& flags) {
 /// As the flags say, or torchrun, or all there are.
 int ranks_in(const MegatronFlags& flags, const Cluster& cluster) {
   if (flags.world) return *flags.world;
-  if (!flags.processes) return device_count(cluster);
+  if (!flags.processes || !flags.open_nodes.empty()) return device_count(cluster);
   const std::int64_t ranks = std::int64_t{*flags.processes} * flags.nodes.value_or(1);
   return static_cast<int>(std::min<std::int64_t>(ranks, most_devices));
+}
+
+/// Throws Error (input) where nodes of so many processes do not make up the cluster.
+std::vector<std::string> notes_on_nodes(const MegatronFlags& flags, const Cluster& cluster) {
+  if (flags.open_nodes.empty()) return {};
+  const int devices = device_count(cluster);
+  const int nodes = devices / *flags.processes;
+  if (nodes * *flags.processes != devices) {
+    fail_with_help(
+        ErrorKind::input,
+        concat("the recipe starts ", *flags.processes, " processes on a node, and the ",
+               "cluster's ", devices, " devices are no whole number of such nodes"),
+        {concat("--cluster with nodes of as many devices, or --set ", flags.open_nodes, "=N")});
+  }
+  if (nodes == 1) return {};
+  return {concat("the recipe does not say on how many nodes it runs: all ", nodes,
+                 " of the cluster are taken; --set ", flags.open_nodes, "=N says it")};
 }
 
 std::optional<OptimizerKind> optimizer_of(const MegatronFlags& flags) {
@@ -398,6 +415,8 @@ ImportedPlan import_megatron(std::string_view content, const std::string& file,
                         .not_modelled = std::move(launch.not_modelled),
                         .unknown = std::move(launch.unknown),
                         .others = std::move(launch.others)};
+  for (std::string& note : notes_on_nodes(flags, question.cluster))
+    imported.notes.push_back(std::move(note));
   for (std::string& note : shape_notes(flags, model)) imported.notes.push_back(std::move(note));
   for (std::string& note : kernel_notes(flags, imported.plan.kernels.framework, model))
     imported.notes.push_back(std::move(note));

@@ -42,6 +42,8 @@ struct MegatronFlags {
   std::optional<int> accumulation;
   std::optional<int> world;  ///< ranks; else torchrun's nodes and processes
   std::optional<int> nodes, processes;
+  /// The recipe's key for nodes, where it says processes alone: as many as the cluster has.
+  std::string open_nodes;
   std::string recompute;  ///< granularity: empty, "full", "selective"
   std::string recompute_method;
   std::optional<int> recompute_layers;

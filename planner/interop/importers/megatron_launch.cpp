@@ -61,6 +61,24 @@ bool has_settings(const FlagLaunch& launch) {
       launch.words, [&](const FlagWord& word) { return std::ranges::count(names, word.name) > 0; });
 }
 
+[[noreturn]] void refuse_absent(const NamedRecipe& recipe, std::string_view what) {
+  const auto& [text, place] = recipe.said;
+  throw Error(ErrorKind::input,
+              concat("the script starts with ", text, ", which is not beside it, and says ", what),
+              place, {"put the file where the script looks for it, or import it by itself"});
+}
+
+/// Degrees that a recipe may have, which is not there, are not one.
+void require_degrees(const FlagLaunch& launch, const ParsedLaunch& parsed) {
+  if (launch.recipes.empty()) return;
+  constexpr std::array degrees{"tensor-model-parallel-size", "pipeline-model-parallel-size",
+                               "pipeline-model-parallel-layout", "context-parallel-size",
+                               "expert-model-parallel-size"};
+  const bool is_any = std::ranges::any_of(
+      degrees, [&](const char* degree) { return parsed.said.contains(degree); });
+  if (!is_any) refuse_absent(launch.recipes.front(), "no degree of parallelism itself");
+}
+
 /// Those that train; of others of a script, such as converters of checkpoints, none are meant.
 std::vector<ParsedLaunch> training_launches(const FlagReading& reading) {
   std::vector<ParsedLaunch> all;
@@ -74,6 +92,7 @@ std::vector<ParsedLaunch> training_launches(const FlagReading& reading) {
     if (!may_train) continue;
     all.push_back(parse_launch(launch, reading));
     require_megatron(launch, all.back());
+    require_degrees(launch, all.back());
   }
   if (std::ranges::any_of(all, has_batch))
     std::erase_if(all, [](const ParsedLaunch& one) { return !has_batch(one); });
@@ -109,17 +128,19 @@ std::string in_file(const SourcePlace& place) {
 void require_variables(const ParsedLaunch& parsed, FlagReading::Kind kind) {
   if (parsed.missing.empty()) return;
   std::vector<std::string> names;
+  std::vector<std::string> settings;
   std::vector<std::string> lines;
   for (const auto& [variable, flag] : parsed.missing) {
     if (std::ranges::count(names, variable.name) > 0) continue;
     names.push_back(variable.name);
+    settings.push_back(variable.setting.empty() ? variable.name : variable.setting);
     const bool has_other_name =
         variable.expression != "$" + variable.name && variable.expression != variable.name;
     lines.push_back(concat(variable.name, " (", in_file(variable.place),
                            has_other_name ? ", " + variable.expression : "", ", for ", flag, ")"));
   }
   std::string remedy;
-  for (const std::string& name : names) {
+  for (const std::string& name : settings) {
     const bool is_plain = name.find_first_of(" $()[]\"'|&;<>`*") == std::string::npos;
     remedy += concat(" --set ", is_plain ? name : "'" + name, is_plain ? "=…" : "=…'");
   }
@@ -127,8 +148,9 @@ void require_variables(const ParsedLaunch& parsed, FlagReading::Kind kind) {
               concat(names.size() == 1 ? "a variable has no value: " : "variables have no value: ",
                      join_words(lines)),
               parsed.missing.front().first.place,
-              {kind == FlagReading::Kind::shell ? "what only the cluster knows comes with" + remedy
-                                                : "write what it stands for in the file"});
+              {kind == FlagReading::Kind::shell
+                   ? "what only the cluster knows comes with" + remedy
+                   : concat("write what it stands for in the file, or say it:", remedy)});
 }
 
 void require_known(const ParsedLaunch& parsed, const std::string& file) {
@@ -188,19 +210,25 @@ void note_other_program(ParsedLaunch& parsed) {
 /// Where all flags may be in a file that is not there.
 void require_recipes(const FlagReading& reading) {
   for (const FlagLaunch& launch : reading.launches) {
-    if (launch.recipes.empty()) continue;
-    const auto& [text, place] = launch.recipes.front().said;
-    throw Error(ErrorKind::input,
-                concat("the script starts with ", text, ", which is not beside it, and says no ",
-                       "flags of Megatron-LM itself"),
-                place, {"put the file where the script looks for it, or import it by itself"});
+    if (!launch.recipes.empty())
+      refuse_absent(launch.recipes.front(), "no flags of Megatron-LM itself");
   }
+}
+
+/// Whether a recipe has no such key, but plans follow from it: `trainer.num_nodes`.
+bool is_new_setting(const FlagReading& reading, const std::string& name) {
+  if (reading.kind == FlagReading::Kind::shell) return false;
+  return std::ranges::any_of(reading.launches, [&](const FlagLaunch& launch) {
+    return std::ranges::any_of(launch.words, [&](const FlagWord& word) {
+      return word.place == place_of_set(name) && is_of_plan(word, launch, reading);
+    });
+  });
 }
 
 void require_used(const FlagReading& reading, const std::string& file,
                   const ScriptVariables& variables) {
   for (const auto& [name, value] : variables) {
-    if (std::ranges::count(reading.variables, name) > 0) continue;
+    if (std::ranges::count(reading.variables, name) > 0 || is_new_setting(reading, name)) continue;
     const std::string near = closest(name, reading.variables);
     fail_usage("--set ", name, "=", value, ": ", file, " neither reads nor sets ", name,
                near.empty() ? "" : concat("; did you mean \"", near, "\"?"));

@@ -166,7 +166,8 @@ class YamlReader {
     }
     if (found) return interpolated(*found, word, depth + 1);
     if (word.missing.empty())
-      word.missing.push_back({.name = text, .expression = text, .place = word.place});
+      word.missing.push_back(
+          {.name = text, .expression = text, .place = word.place, .setting = setting_of(word)});
     return text;
   }
 

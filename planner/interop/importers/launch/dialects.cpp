@@ -115,6 +115,13 @@ FlagWord in_megatron(const FlagWord& word, Dialect dialect) {
   return flag;
 }
 
+std::string word_of_nodes(Dialect dialect) {
+  for (const Renamed& row : renamed_flags) {
+    if (row.dialect == dialect && row.flag == "nnodes") return std::string(row.name);
+  }
+  return "nnodes";
+}
+
 bool is_other_model(std::string_view section) {
   constexpr std::array names{"rollout",     "ref",        "critic",       "reward_model",
                              "reward",      "teacher",    "draft",        "validation_ds",

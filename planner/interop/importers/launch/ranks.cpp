@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/interop/importers/launch/dialects.hpp"
 #include "planner/interop/importers/launch/flag_text.hpp"
 #include "profiles/error.hpp"
 
@@ -18,9 +19,10 @@ bool is_count(const std::string& value) {
 
 std::string note_of_unknown(const FlagWord& word, const std::string& value,
                             FlagReading::Kind kind) {
-  const std::string remedy = kind == FlagReading::Kind::shell && !word.missing.empty()
-                                 ? concat("; --set ", word.missing.front().name, "=… says it")
-                                 : std::string();
+  std::string name = word.missing.empty() ? "" : word.missing.front().name;
+  if (kind != FlagReading::Kind::shell)
+    name = word.missing.empty() ? "" : word.missing.front().setting;
+  const std::string remedy = name.empty() ? "" : concat("; --set ", name, "=… says it");
   return concat(word.place.file, ":", word.place.line, ": --", word.name, " ", value,
                 " is no number", remedy, "; all devices of the cluster are taken");
 }
@@ -47,6 +49,9 @@ void LaunchRanks::take(const FlagWord& word, FlagReading::Kind kind, ParsedLaunc
   } else {
     take_megatron_flag(flag, parsed.launch.flags);
   }
+  const bool is_recipe = kind == FlagReading::Kind::yaml || kind == FlagReading::Kind::json;
+  if (is_recipe && word.name == "nproc-per-node")
+    nodes_setting_ = setting_of({.name = word_of_nodes(parsed.dialect), .section = word.section});
   note_understood(word, kind, parsed);
 }
 
@@ -77,6 +82,8 @@ void LaunchRanks::settle(ParsedLaunch& parsed) const {
     notes.insert(notes.end(), unknown_.begin(), unknown_.end());
     return;
   }
+  // A recipe may leave their number to who starts it.
+  if (flags.processes && !flags.nodes && !flags.world) flags.open_nodes = nodes_setting_;
   if (flags.world || flags.processes) return;
   if (ranks_) {
     flags.world = ranks_;

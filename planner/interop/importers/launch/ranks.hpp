@@ -28,6 +28,7 @@ class LaunchRanks {
  private:
   std::vector<std::string> unknown_;  ///< notes of values that are no numbers
   std::optional<int> ranks_;          ///< of the scheduler
+  std::string nodes_setting_;         ///< of a recipe that says what devices a node has
   bool are_known_ = true;
 };
 

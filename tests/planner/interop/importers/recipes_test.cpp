@@ -170,3 +170,79 @@ TEST_CASE("words of a list may be open, and are told as the script has them") {
   CHECK_THAT(complaint("p.py --micro-batch-size 1 --recompute-modules layernorm $EXTRA mlp"),
              ContainsSubstring("a variable has no value: EXTRA"));
 }
+
+namespace {
+
+/// As NeMo's recipes for clouds: how many nodes there are, who starts it says.
+const std::string recipe_of_nodes =
+    "trainer:\n  devices: 8\n  precision: bf16\nmodel:\n  num_layers: 8\n"
+    "  micro_batch_size: 1\n  global_batch_size: 64\n  tensor_model_parallel_size: 4\n"
+    "  pipeline_model_parallel_size: 4\n  encoder_seq_length: ${model.length}\n";
+
+ImportedPlan import_recipe(const std::string& cluster, const ScriptVariables& variables,
+                           const std::string& content = recipe_of_nodes) {
+  PlanQuestion question = question_of(8, cluster);
+  question.variables = variables;
+  question.variables.try_emplace("model.encoder_seq_length", "512");
+  return import_plan(plan_importer("megatron"), content, "recipe.yaml", question);
+}
+
+}  // namespace
+
+TEST_CASE("a recipe without nodes runs on the cluster's, and the command line may say them") {
+  const ImportedPlan all = import_recipe("4x8xh100", {});
+  CHECK(all.plan.stages.size() == 4);
+  CHECK(all.plan.stages[0].devices.size() == 2);
+  CHECK(all.plan.batch.sequence == 512);
+  CHECK_THAT(all.notes.front(), ContainsSubstring("all 4 of the cluster are taken; --set "
+                                                  "trainer.num_nodes=N says it"));
+  const ImportedPlan two = import_recipe("4x8xh100", {{"trainer.num_nodes", "2"}});
+  CHECK(two.plan.stages[0].devices.size() == 1);
+  CHECK(two.notes.empty());
+  CHECK(import_recipe("4x4xh100", {}).plan.stages[0].devices.size() == 1);
+  CHECK_THAT(message_of([] { import_recipe("3x4xh100", {}); }),
+             ContainsSubstring("12 devices are no whole number of such nodes"));
+  CHECK_THAT(message_of([] { import_recipe("8xh100", {}); }),
+             ContainsSubstring("needs a multiple of 16 devices"));
+}
+
+TEST_CASE("settings of a recipe are said over its own, as Hydra has them, or refused") {
+  const auto plan = [](const ScriptVariables& variables) {
+    return import_recipe("4x8xh100", variables).plan;
+  };
+  CHECK(plan({{"model.pipeline_model_parallel_size", "2"}}).stages.size() == 2);
+  CHECK(plan({{"++model.pipeline_model_parallel_size", "2"}}).stages.size() == 2);
+  CHECK(plan({{"trainer.precision", "16"}}).precision == Precision::float16);
+  CHECK(launch(recipe_of_nodes, {{"model.length", "256"}}, "r.yaml").flags.sequence == 256);
+  CHECK_THAT(message_of([&] {
+               plan({{"trainer.num_node", "4"}});
+             }),
+             ContainsSubstring("recipe.yaml neither reads nor sets trainer.num_node"));
+  CHECK_THAT(message_of([&] {
+               plan({{"model.num_layer", "4"}});
+             }),
+             ContainsSubstring("did you mean \"model.num_layers\"?"));
+  CHECK_THAT(message_of([] { launch(recipe_of_nodes, {}, "r.yaml"); }),
+             ContainsSubstring("a variable has no value: ${model.length}"));
+  const std::string json =
+      R"({"num_gpus": 4, "pipe_parallel_size": 2, "train_micro_batch_size_per_gpu": 1})";
+  CHECK(launch(json, {{"num_nodes", "3"}}, "r.json").flags.nodes == 3);
+  CHECK(launch(json, {}, "r.json").flags.open_nodes == "num_nodes");
+}
+
+TEST_CASE("a script whose recipe is not beside it is no plan without degrees of its own") {
+  const TemporaryFolder folder;
+  const std::string script = (folder.path() / "run.sh").string();
+  for (const std::string start :
+       {"python main.py training=gpt3/5b training.model.micro_batch_size=1",
+        "python p.py --config no.yaml model.micro_batch_size=1 model.global_batch_size=8",
+        "python p.py --config-path=/etc/conf --config-name=no.yaml model.micro_batch_size=1"}) {
+    INFO(start);
+    CHECK_THAT(message_of([&] { launch(start, {}, script); }),
+               ContainsSubstring("which is not beside it, and says no degree of parallelism"));
+  }
+  folder.file("conf/own.yaml", "model:\n  tensor_model_parallel_size: 2\n  micro_batch_size: 4\n");
+  const std::string hydra = "python p.py --config-path conf --config-name own trainer.num_nodes=2 ";
+  CHECK(launch(hydra + "model.micro_batch_size=1", {}, script).flags ==
+        MegatronFlags{.tensor = 2, .microbatch = 1});
+}
