@@ -91,7 +91,8 @@ struct PlanImporter {
   std::string_view summary;
   bool has_variables = false;  ///< its files may be scripts, whose variables --set gives
   /// The built-in model that the file names; empty if it names another. Null: files name none.
-  std::string (*model_of)(std::string_view content, const std::string& file) = nullptr;
+  std::string (*model_of)(std::string_view content, const std::string& file,
+                          const ScriptVariables& variables) = nullptr;
   /// The flag, beside those of model and cluster, without which the file is no plan; empty if there
   /// is none. Null: files say all else.
   std::string (*open_flag)(std::string_view content, const std::string& file) = nullptr;
@@ -110,7 +111,12 @@ ImportedPlan import_torch(std::string_view content, const std::string& file,
 bool looks_like_torchtitan(std::string_view content);
 ImportedPlan import_torchtitan(std::string_view content, const std::string& file,
                                const PlanQuestion& question);
-std::string torchtitan_model(std::string_view content, const std::string& file);
+std::string torchtitan_model(std::string_view content, const std::string& file,
+                             const ScriptVariables& variables);
+bool looks_like_vllm(std::string_view content);
+ImportedPlan import_vllm(std::string_view content, const std::string& file,
+                         const PlanQuestion& question);
+std::string open_in_vllm(std::string_view content, const std::string& file);
 bool looks_like_pipedream_plan(std::string_view content);
 ImportedPlan import_pipedream_plan(std::string_view content, const std::string& file,
                                    const PlanQuestion& question);
@@ -137,8 +143,12 @@ inline constexpr std::array plan_importers{
                  "a plan: stages or split points of torch.distributed.pipelining, with its "
                  "schedule's name"},
     PlanImporter{"torchtitan", looks_like_torchtitan, import_torchtitan,
-                 "a plan: the TOML configuration of torchtitan's releases before 0.3", false,
-                 torchtitan_model},
+                 "a plan: torchtitan's configuration in TOML, or in Python since 0.3, or a launch "
+                 "that starts with one",
+                 true, torchtitan_model},
+    PlanImporter{"vllm", looks_like_vllm, import_vllm,
+                 "a plan: vLLM's launch lines, with the layers of each rank where they say them",
+                 true, nullptr, open_in_vllm},
     PlanImporter{"pipedream", looks_like_pipedream_plan, import_pipedream_plan,
                  "a plan: conf.json of PipeDream's runtime, or the graph its optimizer wrote"},
     PlanImporter{"piper", looks_like_piper_plan, import_piper_plan,

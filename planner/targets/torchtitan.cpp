@@ -2,6 +2,7 @@
 // each block or none (torchtitan/distributed/activation_checkpoint.py).
 
 #include "planner/targets/rules.hpp"
+#include "planner/targets/torchtitan_models.hpp"
 #include "profiles/error.hpp"
 
 namespace stagecraft {
@@ -16,9 +17,21 @@ constexpr std::array optimizers_of_torchtitan{OptimizerKind::adamw};
 
 std::vector<std::string> against_model_of_torchtitan(const Model& model) {
   const Transformer& transformer = *model.transformer;
-  if (transformer.position == Transformer::Position::rotary && transformer.causal) return {};
-  return {concat("has models that are causal and have rotary positions; \"", model.name,
-                 "\" is none of them")};
+  if (transformer.position != Transformer::Position::rotary || !transformer.causal) {
+    return {concat("has models that are causal and have rotary positions; \"", model.name,
+                   "\" is none of them")};
+  }
+  if (find_titan_model(model) == nullptr) {
+    return {concat("has no configuration of the model \"", model.name, "\"; 0.3.0 has ",
+                   titan_models_in_words(), "; plan it --for torch, which cuts any model")};
+  }
+  if (transformer.prediction_modules > 0) {
+    return {
+        concat("has no multi-token prediction in pipelines, and none in its configuration of \"",
+               model.name, "\"; stagecraft model show MODEL --without-prediction -o FILE ",
+               "writes the model that it trains")};
+  }
+  return {};
 }
 
 std::string torchtitan_refuses(const TargetPipeline& pipeline) {

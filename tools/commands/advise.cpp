@@ -105,7 +105,7 @@ Advised read_script(Console& console, const CLI::App& app, const PlanImporter& i
                     const std::string& content, const AdviseArguments& arguments) {
   PlanFlags script = arguments.script;
   if (script.model.empty() && importer.model_of != nullptr)
-    script.model = importer.model_of(content, arguments.input);
+    script.model = importer.model_of(content, arguments.input, read_variables(script.variables));
   if (script.model.empty()) {
     fail_usage(arguments.input, " is a plan of ", importer.name,
                ", which has no layers and devices of its own; add --model MODEL",

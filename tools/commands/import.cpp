@@ -100,7 +100,8 @@ int import_profile(Console& console, const Importer& importer, const std::string
 PlanFlags with_model(const PlanImporter& plans, PlanFlags flags, const std::string& content,
                      const std::string& path) {
   if (!flags.model.empty()) return flags;
-  if (plans.model_of != nullptr) flags.model = plans.model_of(content, path);
+  if (plans.model_of != nullptr)
+    flags.model = plans.model_of(content, path, read_variables(flags.variables));
   if (!flags.model.empty()) return flags;
   for (const Importer& importer : importers) {
     if (importer.recognise(content) && path != "-") flags.model = path;

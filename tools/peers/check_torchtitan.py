@@ -4,7 +4,9 @@
 """
 
 import ast
+import json
 import os
+import re
 import sys
 
 from common import main, module_folder, ok, require, skip
@@ -38,8 +40,54 @@ def members_of(path, name):
     return set()
 
 
+def parts_of(stagecraft, plan):
+    """Of a plan what a framework does: its stages, in which order, of which batch."""
+    with open(stagecraft.path(plan)) as file:
+        whole = json.load(file)
+    return [whole.get(name) for name in ("batch", "schedule", "parallelism", "stages")]
+
+
+def flavors_of(folder, module):
+    """What a module's `model_registry` takes, and what its config_registry has."""
+    with open(os.path.join(folder, "models", module, "__init__.py")) as file:
+        tree = ast.parse(file.read())
+    flavors = {key.value for node in tree.body if isinstance(node, ast.Assign)
+               and getattr(node.targets[0], "id", "").endswith("_configs")
+               and isinstance(node.value, ast.Dict) for key in node.value.keys}
+    with open(os.path.join(folder, "models", module, "config_registry.py")) as file:
+        functions = {node.name for node in ast.parse(file.read()).body
+                     if isinstance(node, ast.FunctionDef)}
+    return flavors, functions
+
+
+def check_models(stagecraft, folder):
+    """The models that we plan for it are those that it has."""
+    answer = stagecraft.call("plan", "mixtral-8x7b", "8xh200", "--batch", 64, "--for", "torchtitan")
+    require(answer.returncode != 0, "a plan for a model that torchtitan has no configuration of")
+    words = re.search(r"0\.3\.0 has (.*); plan", answer.stderr)
+    require(words, f"no list of models: {answer.stderr}")
+    count = 0
+    for group in words[1].split(", "):
+        module, *flavors = group.split()
+        theirs, _ = flavors_of(folder, module)
+        require(set(flavors) <= theirs, f"{module} has no {set(flavors) - theirs}")
+        count += len(flavors)
+    for model in "llama3.2-1b", "llama3.2-3b", "llama3-8b", "deepseek-v2-lite", "deepseek-v2":
+        plan = stagecraft.plan("model.plan.json", model, "8x8xh200", "--batch", 128, "--for",
+                               "torchtitan", "--mem-limit", "100%")
+        stagecraft.run("export", "torchtitan", plan, "-o", "model")
+        with open(stagecraft.path("model.py")) as file:
+            line = next(line for line in file if line.startswith("MODULE, FLAVOR, FUNCTION"))
+        module, flavor, function = ast.literal_eval(line.split(" = ")[1])
+        flavors, functions = flavors_of(folder, module)
+        require(flavor in flavors and function in functions,
+                f"{model}: torchtitan has no {module} {flavor} {function}")
+    ok(f"torchtitan has all {count} models that we plan for it")
+
+
 def check(stagecraft):
     folder = os.path.join(module_folder("torchtitan==0.3.0"), "torchtitan")
+    check_models(stagecraft, folder)
     try:
         import torch
         from torch import nn
@@ -92,6 +140,10 @@ def check(stagecraft):
                 f"{name}: cut by our list the model has {len(kept)} parameters")
         last = scope["_split_module"](model, stages[-1])
         require(last.lm_head is not None, f"{name}: the last stage has no head")
+        stagecraft.run("import", "torchtitan", f"{name}.py", "--model", "llama3-8b", "--cluster",
+                       "4xh100", "-o", f"{name}.again.json")
+        require(parts_of(stagecraft, f"{name}.again.json") == parts_of(stagecraft, plan),
+                f"{name}: imported again it is another plan")
         has_order = os.path.exists(stagecraft.path(f"{name}.csv"))
         require(has_order == (name == "zb-h1"), f"{name}: order file {has_order}")
     # A list that says what the head was called before loses it without a word.

@@ -15,6 +15,7 @@
 #include "planner/interop/torch_names.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "planner/targets/targets.hpp"
+#include "planner/targets/torchtitan_models.hpp"
 #include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
@@ -22,17 +23,6 @@ namespace stagecraft {
 namespace {
 
 constexpr std::string_view titan_name = "torchtitan";
-
-/// torchtitan's configurations of models that are built in here: module, function.
-struct TitanModel {
-  std::string_view model, module, function;
-};
-constexpr std::array titan_models{
-    TitanModel{"llama3-8b", "llama3", "llama3_8b"},
-    TitanModel{"llama3-70b", "llama3", "llama3_70b"},
-    TitanModel{"llama3-405b", "llama3", "llama3_405b"},
-    TitanModel{"deepseek-v3", "deepseek_v3", "deepseek_v3_671b"},
-};
 
 std::string_view python_bool(bool value) {
   return value ? "True" : "False";
@@ -134,6 +124,15 @@ bool needs_file(const Plan& plan) {
   return !torch_class_of(plan.schedule.name) || !torch_class_differs(plan).empty();
 }
 
+/// What the file of the order is to our importer.
+std::string order_text(const Plan& plan) {
+  if (!needs_file(plan)) return "";
+  const std::string group =
+      plan.schedule.group ? fmt::format(", \"group\": {}", *plan.schedule.group) : "";
+  return fmt::format("# The order of the file beside this one.\nORDER = {{\"name\": \"{}\"{}}}\n",
+                     plan.schedule.name, group);
+}
+
 void require_family(Reasons& reasons, const Model& model) {
   if (!model.transformer) {
     reasons.add(" trains transformers; the model \"", model.name, "\" is not known as one");
@@ -143,17 +142,12 @@ void require_family(Reasons& reasons, const Model& model) {
     reasons.add(" ", why);
 }
 
-/// Configurations that are not known by name come from the environment.
+/// Of a model without a row there is a reason against the plan.
 std::string base_text(const Model& model) {
-  const auto known = std::ranges::find(titan_models, model.name, &TitanModel::model);
-  if (known != titan_models.end()) {
-    return fmt::format("MODULE, FUNCTION = \"{}\", \"{}\"", known->module, known->function);
-  }
-  return fmt::format(
-      "# A configuration of torchtitan with the model {}, as in "
-      "TORCHTITAN_MODEL=llama3:llama3_8b.\n"
-      "MODULE, FUNCTION = os.environ[\"TORCHTITAN_MODEL\"].split(\":\")",
-      model.name);
+  const TitanModel* known = find_titan_model(model);
+  if (known == nullptr) return "";
+  return fmt::format("MODULE, FLAVOR, FUNCTION = \"{}\", \"{}\", \"{}\"", known->module,
+                     known->flavor, known->function);
 }
 
 std::string launch_text(const Plan& plan, const Cluster& cluster) {
@@ -199,15 +193,19 @@ std::string titan_text(Reasons& reasons, const Plan& plan, const Model& model,
       model.name, launch_text(plan, cluster));
   text += "import importlib\nimport os\n\nfrom torchtitan.config import ParallelismConfig\n";
   text += "from torchtitan.distributed.activation_checkpoint import FullAC\n\n";
-  text += base_text(model) + "\n\nSTAGES = " + stages_text(reasons, plan, model) + "\n\n\n";
+  text += base_text(model) + "\n" + (has_pipeline ? order_text(plan) : "") +
+          "\nSTAGES = " + stages_text(reasons, plan, model) + "\n\n\n";
   text += "def plan():\n";
   text +=
+      "    models = importlib.import_module(f\"torchtitan.models.{MODULE}\")\n"
       "    registry = importlib.import_module(f\"torchtitan.models.{MODULE}.config_registry\")\n"
-      "    config = getattr(registry, FUNCTION)()\n";
+      "    config = getattr(registry, FUNCTION)()\n"
+      "    # The flavor as it is, without what the configuration converts to 8 bits.\n"
+      "    config.model_spec = models.model_registry(FLAVOR)\n";
   text += fmt::format(
       "    blocks = len(config.model_spec.model.layers)\n"
       "    if blocks != {}:\n"
-      "        raise ValueError(f\"the plan is for {} blocks, {{FUNCTION}} has {{blocks}}\")\n",
+      "        raise ValueError(f\"the plan is for {} blocks, {{FLAVOR}} has {{blocks}}\")\n",
       blocks, blocks);
   text += "    config.parallelism = ParallelismConfig(\n";
   const auto add = [&](std::string_view name, const auto& value) {

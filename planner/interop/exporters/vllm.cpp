@@ -1,9 +1,11 @@
-// vLLM's launch line: how many transformer layers each rank of the pipeline serves. A plan for
+// vLLM's launch line, or lines of a script that each node runs where there are several: how many
+// transformer layers each rank of the pipeline serves. A plan for
 // training gives the same split as one for inference. Embedding and head are the first and the last
 // rank's, whatever the plan.
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <numeric>
 
 #include "planner/interop/exporters.hpp"
 #include "planner/interop/exporters/even_ranks.hpp"
@@ -47,7 +49,35 @@ std::vector<int> partition(Reasons& reasons, const Plan& plan, const Model& mode
   return counts;
 }
 
-std::string vllm_line(Reasons& reasons, const Plan& plan, const Model& model) {
+/// With as many devices on each.
+int nodes_of(const Plan& plan, const Cluster& cluster) {
+  const int used = static_cast<int>(used_devices(plan).size());
+  const int per_node = cluster.levels.empty() ? used : cluster.levels.back().count;
+  return used / std::gcd(used, per_node);
+}
+
+/// Every node runs the script, and the first one takes requests (vLLM's "Running vLLM with
+/// MultiProcessing").
+std::string heading_of(int nodes) {
+  if (nodes == 1) return "";
+  return fmt::format(
+      "#!/usr/bin/env bash\n"
+      "# On each of {} nodes, with their number from 0 in NODE_RANK, the first one's address in\n"
+      "# MASTER_ADDR and the model in MODEL: bash FILE\n"
+      "HEADLESS=\n"
+      "if [ \"$NODE_RANK\" -ne 0 ]; then HEADLESS=--headless; fi\n",
+      nodes);
+}
+
+std::string meeting_of(int nodes, const Degrees& degrees) {
+  if (nodes == 1) return "";
+  return fmt::format(
+      " \\\n  --nnodes {} --node-rank \"$NODE_RANK\" --master-addr \"$MASTER_ADDR\"{} $HEADLESS",
+      nodes, degrees.data > 1 ? " --data-parallel-address \"$MASTER_ADDR\"" : "");
+}
+
+std::string vllm_line(Reasons& reasons, const Plan& plan, const Model& model,
+                      const Cluster& cluster) {
   if (!model.transformer) {
     reasons.add(" serves transformers; the model \"", model.name, "\" is not known as one");
   }
@@ -58,27 +88,30 @@ std::string vllm_line(Reasons& reasons, const Plan& plan, const Model& model) {
   require_whole_layers(reasons, plan);
   require_usual_launching(reasons, plan);
   const Degrees degrees = even_degrees(reasons, plan);
-  std::string line = fmt::format("VLLM_PP_LAYER_PARTITION={} vllm serve \"$MODEL\"",
-                                 fmt::join(partition(reasons, plan, model), ","));
+  const int nodes = nodes_of(plan, cluster);
+  std::string line = heading_of(nodes);
+  line += fmt::format("VLLM_PP_LAYER_PARTITION={} vllm serve \"$MODEL\"",
+                      fmt::join(partition(reasons, plan, model), ","));
   line += fmt::format(" \\\n  --pipeline-parallel-size {}", degrees.pipeline);
   line += fmt::format(" \\\n  --tensor-parallel-size {}", degrees.tensor);
   if (degrees.data > 1) line += fmt::format(" \\\n  --data-parallel-size {}", degrees.data);
   line += fmt::format(" \\\n  --dtype {}", dtype(reasons, plan.precision));
+  line += meeting_of(nodes, degrees);
   return line + "\n";
 }
 
 }  // namespace
 
 std::vector<std::string> reasons_against_vllm(const Plan& plan, const Model& model,
-                                              const Cluster& /*cluster*/) {
+                                              const Cluster& cluster) {
   Reasons reasons(vllm_name);
-  vllm_line(reasons, plan, model);
+  vllm_line(reasons, plan, model, cluster);
   return reasons.sentences();
 }
 
 std::string export_vllm(const LoadedPlan& loaded) {
   Reasons reasons(vllm_name);
-  std::string line = vllm_line(reasons, loaded.plan, loaded.profile.model);
+  std::string line = vllm_line(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
   reasons.require_none();
   return line;
 }

@@ -63,6 +63,16 @@ bool may_ask(const Target& target, std::uint32_t seed) {
   return !target.only_transformers || random_transformer(seed).profile.model.transformer;
 }
 
+/// As it is but for the models that it has: random ones are none of them.
+const Target* of_any_model(const Target* target) {
+  static const Target any = [] {
+    Target copy = torchtitan_target;
+    copy.against_model = nullptr;
+    return copy;
+  }();
+  return target == &torchtitan_target ? &any : target;
+}
+
 /// Equal steps, and a bound that holds; whether it is proved.
 bool require_best(const Problem& problem) {
   const SearchResult every = search_brute_force(problem, {});
@@ -91,7 +101,8 @@ TEST_CASE("random problems: of the plans that a framework runs, exact finds the 
           "[seconds]") {
   const std::uint32_t count = is_watched ? 5 : 60;
   std::uint32_t tried = 0, proved = 0;
-  for (const Target* target : with_equal_stages()) {
+  for (const Target* row : with_equal_stages()) {
+    const Target* target = of_any_model(row);
     for (std::uint32_t seed = 21'000'000; seed < 21'000'000 + count; ++seed) {
       if (!may_ask(*target, seed)) continue;
       INFO(target->name << ", seed " << seed);
@@ -105,7 +116,8 @@ TEST_CASE("random problems: of the plans that a framework runs, exact finds the 
 
 TEST_CASE("certificates of plans for a framework are verified within what it runs", "[seconds]") {
   int held = 0;
-  for (const Target* target : with_equal_stages()) {
+  for (const Target* row : with_equal_stages()) {
+    const Target* target = of_any_model(row);
     for (std::uint32_t seed = 22'000'000; seed < 22'000'008; ++seed) {
       if (!may_ask(*target, seed)) continue;
       INFO(target->name << ", seed " << seed);
@@ -178,7 +190,7 @@ TEST_CASE(
 }
 
 TEST_CASE("plans whose exchanges run beside another microbatch's work are those that start") {
-  Problem problem = problem_of({.model = builtin_model("mixtral-8x7b"), .entries = {}},
+  Problem problem = problem_of({.model = builtin_model("deepseek-v2-lite"), .entries = {}},
                                parse_cluster("8xh100"), 32, {8});
   problem.kernels.overlap.experts = true;
   problem.recompute = {Recompute::none, Recompute::full};
@@ -212,7 +224,7 @@ TEST_CASE("plans whose exchanges run beside another microbatch's work are those 
 }
 
 TEST_CASE("a framework says which dispatchers and graphs its exports have") {
-  Problem problem = problem_of({.model = builtin_model("mixtral-8x7b"), .entries = {}},
+  Problem problem = problem_of({.model = builtin_model("deepseek-v2-lite"), .entries = {}},
                                parse_cluster("8xh100"), 32, {8});
   problem.precision = Precision::bfloat16;
   problem.kernels = {.dispatcher = Dispatcher::deepep, .graphs = CudaGraphs::layers};
@@ -410,4 +422,25 @@ TEST_CASE(
   }
   CHECK(may_end_at(megatron_target, head));
   CHECK_FALSE(may_end_at(vllm_target, head));
+}
+
+TEST_CASE("torchtitan trains models that it has a configuration of, whatever they are called") {
+  const auto reasons = [](const Model& model) {
+    return reasons_against_model(torchtitan_target, model);
+  };
+  for (const char* name : {"llama3-8b", "llama3-405b", "llama3.2-1b", "deepseek-v2-lite"})
+    CHECK(reasons(builtin_model(name)).empty());
+  Model renamed = builtin_model("llama3-70b");
+  renamed.name = "mine";
+  CHECK(reasons(renamed).empty());
+  for (const char* name : {"mixtral-8x7b", "mistral-7b", "llama2-7b"}) {
+    INFO(name);
+    const std::vector<std::string> against = reasons(builtin_model(name));
+    REQUIRE(against.size() == 1);
+    CHECK_THAT(against.front(),
+               ContainsSubstring("0.3.0 has llama3 1B 3B 8B 70B 405B, qwen3 0.6B"));
+  }
+  REQUIRE(reasons(builtin_model("deepseek-v3")).size() == 1);
+  CHECK_THAT(reasons(builtin_model("deepseek-v3")).front(),
+             ContainsSubstring("no multi-token prediction"));
 }

@@ -39,7 +39,8 @@ TitanMesh read_titan_mesh(const TitanSettings& settings, int devices) {
                                   said < 0 ? "" : concat(" x data_parallel_shard_degree ", said)));
   }
   // torchtitan/models/llama3/infra/parallelize.py
-  if (!mesh.has_fsdp() && mesh.replicate > 1 && mesh.replicate != devices) {
+  const bool is_ddp = !mesh.has_fsdp() && mesh.replicate > 1 && !settings.since_0_3();
+  if (is_ddp && mesh.replicate != devices) {
     settings.refuse(settings.parallelism("data_parallel_replicate_degree"),
                     "DDP goes without other parallelism; data_parallel_shard_degree is 1");
   }

@@ -1,5 +1,6 @@
-// torchtitan's job configuration, as its releases before 0.3 read it: TOML, of which keys that are
-// left out have torchtitan's defaults (torchtitan/config/job_config.py of 0.2).
+// torchtitan's job configuration: TOML, as its releases before 0.3 read it, or a function in Python
+// since; or the line that starts one. Keys that are left out have torchtitan's defaults
+// (torchtitan/config/job_config.py of 0.2, config/configs.py of 0.3).
 //
 //   [model]
 //   name = "llama3"
@@ -25,15 +26,22 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "planner/interop/exporters/torch_order.hpp"
 #include "planner/interop/importers.hpp"
 #include "planner/interop/importers/common.hpp"
+#include "planner/interop/importers/script_folder.hpp"
+#include "planner/interop/importers/torchtitan/launch.hpp"
 #include "planner/interop/importers/torchtitan/mesh.hpp"
+#include "planner/interop/importers/torchtitan/python_settings.hpp"
 #include "planner/interop/importers/torchtitan/settings.hpp"
 #include "planner/interop/importers/torchtitan/stages.hpp"
 #include "planner/interop/torch_names.hpp"
+#include "planner/targets/torchtitan_models.hpp"
+#include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "simulator/schedules/schedules.hpp"
 
@@ -41,27 +49,14 @@ namespace stagecraft {
 
 namespace {
 
-/// What a model is called here.
-struct TitanFlavor {
-  std::string_view name, flavor, model;
-};
-constexpr std::array titan_flavors{
-    TitanFlavor{"llama3", "8B", "llama3-8b"},
-    TitanFlavor{"llama3", "70B", "llama3-70b"},
-    TitanFlavor{"llama3", "405B", "llama3-405b"},
-    TitanFlavor{"llama2", "7B", "llama2-7b"},
-    TitanFlavor{"llama2", "13B", "llama2-13b"},
-    TitanFlavor{"llama2", "70B", "llama2-70b"},
-    TitanFlavor{"deepseek_v3", "16B", "deepseek-v2-lite"},
-    TitanFlavor{"deepseek_v3", "671B", "deepseek-v3"},
-};
-
 /// What the plan shards, or the flag --sharding in its place.
 Sharding sharding_of(const TitanSettings& settings, const TitanMesh& mesh, bool accumulates,
                      ImportedPlan& imported) {
-  if (!mesh.has_fsdp()) return Sharding::none;
   const TomlSetting* policy = settings.parallelism("fsdp_reshard_after_forward");
   const std::string word = settings.word(policy, "default");
+  // A policy that is said of one shard is what the plan has.
+  const bool is_alone = settings.since_0_3() && mesh.replicas() == 1 && word != "default";
+  if (!mesh.has_fsdp() && !is_alone) return Sharding::none;
   if (word != "default" && word != "always" && word != "never")
     settings.fail_at(*policy, "expected default, always or never");
   const bool gathers_again = word == "always" || (word == "default" && mesh.pipeline == 1);
@@ -82,8 +77,8 @@ Precision precision_of(const TitanSettings& settings, const TitanMesh& mesh,
   const std::string word = settings.word(setting, "bfloat16");
   if (word != "bfloat16" && word != "float32")
     settings.fail_at(*setting, "expected bfloat16 or float32");
-  const bool is_mixed =
-      word == "bfloat16" && (mesh.has_fsdp() || (mesh.tensor == 1 && mesh.pipeline == 1));
+  const bool is_mixed = word == "bfloat16" && (settings.since_0_3() || mesh.has_fsdp() ||
+                                               (mesh.tensor == 1 && mesh.pipeline == 1));
   if (word == "bfloat16" && !is_mixed) {
     imported.notes.emplace_back(
         "torchtitan computes in mixed precision with FSDP, or without tensor and pipeline "
@@ -98,9 +93,16 @@ nlohmann::ordered_json all_in_one_stage(const Model& model) {
   return {{"stages", {names}}};
 }
 
+/// Which order a schedule's file has, as our exporter says it beside the file's name.
+const TomlSetting* order_of(const TitanSettings& settings) {
+  const TomlSetting* csv = settings.parallelism("pipeline_parallel_schedule_csv");
+  return csv == nullptr || csv->text == "\"\"" ? nullptr : settings.find("order");
+}
+
 std::string schedule_of(const TitanSettings& settings) {
   const TomlSetting* csv = settings.parallelism("pipeline_parallel_schedule_csv");
-  if (!settings.word(csv, "").empty()) {
+  const bool is_computed = csv != nullptr && std::holds_alternative<std::monostate>(csv->value);
+  if (is_computed || !settings.word(csv, "").empty()) {
     throw Error(ErrorKind::input,
                 "the order of a schedule's CSV file is not read here: without this key, "
                 "the class's own order is",
@@ -128,7 +130,7 @@ void set_checkpoints(const TitanSettings& settings, nlohmann::ordered_json& json
   if (mode != "selective") return;
   const std::string every = option != nullptr && std::holds_alternative<std::int64_t>(option->value)
                                 ? option->text
-                                : settings.word(option, "2");
+                                : settings.word(option, settings.since_0_3() ? "op" : "2");
   const bool by_operation = every == "op";
   const bool is_number = !every.empty() && every.size() < 6 && every != "0" &&
                          every.find_first_not_of("0123456789") == std::string::npos;
@@ -146,14 +148,21 @@ void set_checkpoints(const TitanSettings& settings, nlohmann::ordered_json& json
 std::string_view titan_model(const TitanSettings& settings) {
   const std::string name = settings.word(settings.find("model.name"), "llama3");
   const std::string flavor = settings.word(settings.find("model.flavor"), "debugmodel");
-  for (const TitanFlavor& row : titan_flavors) {
-    if (row.name == name && row.flavor == flavor) return row.model;
-  }
-  return "";
+  return builtin_of_titan(name, flavor);
+}
+
+/// By its name here, or by its numbers; a configuration may leave it open.
+bool is_model_of(const TitanSettings& settings, const std::string& name, const Model& model) {
+  const TomlSetting* module = settings.find("model.name");
+  const TomlSetting* flavor = settings.find("model.flavor");
+  if (titan_model(settings) == name) return true;
+  const TitanModel* known = find_titan_model(model);
+  return known != nullptr && module != nullptr && flavor != nullptr &&
+         settings.word(module, "") == known->module && settings.word(flavor, "") == known->flavor;
 }
 
 void note_what_else(const TitanSettings& settings, const TitanMesh& mesh, const TitanBatch& batch,
-                    const std::string& model_name, ImportedPlan& imported) {
+                    const std::string& model_name, const Model& model, ImportedPlan& imported) {
   const TomlSetting* optimizer = settings.find("optimizer.name");
   const std::string name = settings.word(optimizer, "AdamW");
   if (name != "AdamW" && name != "Adam") {
@@ -170,7 +179,7 @@ void note_what_else(const TitanSettings& settings, const TitanMesh& mesh, const 
         concat("torchtitan fills and drains the pipeline ", batch.steps,
                " times in a step, once for each local batch; the plan does so once"));
   }
-  if (titan_model(settings) != model_name) {
+  if (!is_model_of(settings, model_name, model)) {
     imported.notes.push_back(concat("the file trains ",
                                     settings.word(settings.find("model.name"), "llama3"), " ",
                                     settings.word(settings.find("model.flavor"), "debugmodel"),
@@ -179,6 +188,16 @@ void note_what_else(const TitanSettings& settings, const TitanMesh& mesh, const 
 }
 
 // --- The plan ---
+
+/// Complaints are about the setting.
+auto at_place_of(const TomlSetting& setting, const auto& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw Error(error.kind(), concat(setting.path, ": ", error.message()), setting.place,
+                error.help());
+  }
+}
 
 /// What the file says, else the option, else what torchtitan has.
 template <class Value>
@@ -210,10 +229,15 @@ PlanOptions titan_options(const TitanSettings& settings, const TitanMesh& mesh,
       settled(tokens, settings.number(tokens, 2048, 1, most_samples), said.sequence, "--sequence");
   // torchtitan's DDP: replicate(model, bucket_cap_mb=100).
   constexpr Bytes bucket_of_ddp = Bytes{100} << 20;
-  if (!mesh.has_fsdp() && mesh.replicate > 1)
+  if (!mesh.has_fsdp() && mesh.replicate > 1 && !settings.since_0_3())
     options.gradient_bucket = said.gradient_bucket.value_or(bucket_of_ddp);
   options.batch.reset();
   return options;
+}
+
+/// {"name": "zb-h1", "group": 4}
+Json read_order(const TomlSetting& order) {
+  return at_place_of(order, [&] { return Json::parse(order.text, order.place.file); });
 }
 
 /// What the importer of torch's stages reads.
@@ -223,7 +247,13 @@ nlohmann::ordered_json as_torch_stages(const TitanSettings& settings, const Tita
   const Model& model = question.profile.model;
   nlohmann::ordered_json json = all_in_one_stage(model);
   std::string_view schedule = "1f1b";
-  if (mesh.pipeline > 1) {
+  const TomlSetting* order = order_of(settings);
+  if (mesh.pipeline > 1 && order != nullptr) {
+    const Json said = read_order(*order);
+    json = titan_stages(settings, find_schedule(said["name"].string()), mesh, model);
+    json["order"] = said.raw();
+    schedule = torch_runtime;
+  } else if (mesh.pipeline > 1) {
     const TomlSetting* setting = settings.parallelism("pipeline_parallel_schedule");
     const std::optional<std::string> option =
         question.options.schedule.empty() ? std::nullopt : std::optional(question.options.schedule);
@@ -241,7 +271,9 @@ nlohmann::ordered_json as_torch_stages(const TitanSettings& settings, const Tita
   json["tensor_parallel_degree"] = mesh.tensor;
   json["context_parallel_degree"] = mesh.context;
   json["data_parallel_degree"] = mesh.replicas();
-  json["sequence_parallel"] = mesh.tensor > 1;
+  const TomlSetting* sequence = settings.parallelism("enable_sequence_parallel");
+  const bool is_whole = sequence != nullptr && !settings.is_on(sequence->path);
+  json["sequence_parallel"] = mesh.tensor > 1 && !is_whole;
   json["expert_parallel_degree"] = mesh.expert;
   // Experts on their own are whole unless they are cut as all else; else they are cut.
   const int expert_tensor = settings.degree("expert_tensor_parallel_degree");
@@ -253,6 +285,28 @@ nlohmann::ordered_json as_torch_stages(const TitanSettings& settings, const Tita
   return json;
 }
 
+/// The order that the file beside the configuration has is the plan's.
+void require_order(const TitanSettings& settings, const std::string& file, ImportedPlan& imported) {
+  const TomlSetting* order = order_of(settings);
+  if (order == nullptr || pipeline_devices(imported.plan) == 1) return;
+  std::filesystem::path path(order->place.file.empty() ? file : order->place.file);
+  path.replace_extension(".csv");
+  const std::optional<OtherFile> csv = read_other_file(path);
+  if (!csv) {
+    throw Error(ErrorKind::input,
+                concat("the order of the schedule is in ", path.string(), ", which is not there"),
+                order->place);
+  }
+  Reasons reasons("torch");
+  if (csv->content != torch_order_csv(reasons, imported.plan)) {
+    throw Error(
+        ErrorKind::input,
+        concat("the order in ", path.string(), " is not that of ", imported.plan.schedule.name),
+        order->place);
+  }
+  imported.others.push_back(*csv);
+}
+
 /// Complaints about stages are about the key that lists them, or about the file.
 SourcePlace place_of_stages(const TitanSettings& settings, const std::string& file) {
   for (const char* key : {"module_fqns_per_model_part", "pipeline_parallel_split_points"}) {
@@ -261,9 +315,20 @@ SourcePlace place_of_stages(const TitanSettings& settings, const std::string& fi
   return {file, 0, 0};
 }
 
+/// As many as the launch starts.
+int devices_of(const TitanJob& job, const Cluster& cluster) {
+  const int devices = device_count(cluster);
+  if (!job.ranks || *job.ranks <= devices) return job.ranks.value_or(devices);
+  fail_with_help(
+      ErrorKind::input,
+      concat("the launch starts ", *job.ranks, " ranks, and the cluster has ", devices, " devices"),
+      {"--cluster with as many devices"});
+}
+
 }  // namespace
 
 bool looks_like_torchtitan(std::string_view content) {
+  if (looks_like_titan_python(content) || looks_like_titan_launch(content)) return true;
   const auto has_line = [&](std::string_view line) {
     return content.starts_with(line) || content.find(concat("\n", line)) != std::string_view::npos;
   };
@@ -273,17 +338,24 @@ bool looks_like_torchtitan(std::string_view content) {
                        content.find("_parallel_degree") != std::string_view::npos);
 }
 
-std::string torchtitan_model(std::string_view content, const std::string& file) {
-  return std::string(titan_model(TitanSettings(content, file)));
+std::string torchtitan_model(std::string_view content, const std::string& file,
+                             const ScriptVariables& variables) {
+  return std::string(
+      titan_model(TitanSettings(read_titan_job(content, file, variables).settings, file, false)));
 }
 
 ImportedPlan import_torchtitan(std::string_view content, const std::string& file,
                                const PlanQuestion& question) {
-  const TitanSettings settings(content, file);
-  ImportedPlan imported;
+  TitanJob job = read_titan_job(content, file, question.variables);
+  const TitanSettings settings(job.settings, file, job.since_0_3);
+  ImportedPlan imported{.plan = {},
+                        .notes = std::move(job.notes),
+                        .unknown = std::move(job.unknown),
+                        .others = std::move(job.others)};
   list_settings(settings, imported);
   require_mostly_known(imported, "torchtitan");
-  const TitanMesh mesh = read_titan_mesh(settings, device_count(question.cluster));
+  const int devices = devices_of(job, question.cluster);
+  const TitanMesh mesh = read_titan_mesh(settings, devices);
   TitanBatch batch = read_titan_batch(settings, mesh);
   const std::int64_t steps_at_once = batch.global / batch.steps;
   batch.global = settled(settings.find("training.global_batch_size"), batch.global,
@@ -293,7 +365,7 @@ ImportedPlan import_torchtitan(std::string_view content, const std::string& file
                " samples that the file's replicas take at once");
   }
   batch.steps = batch.global / steps_at_once;
-  note_what_else(settings, mesh, batch, question.model_name, imported);
+  note_what_else(settings, mesh, batch, question.model_name, question.profile.model, imported);
   PlanQuestion stages = question;
   stages.options = titan_options(settings, mesh, batch, question.options, imported);
   const std::string json = as_torch_stages(settings, mesh, batch, question, imported).dump();
@@ -303,6 +375,7 @@ ImportedPlan import_torchtitan(std::string_view content, const std::string& file
   } catch (const Error& error) {
     throw Error(error.kind(), error.message(), place_of_stages(settings, file), error.help());
   }
+  require_order(settings, file, imported);
   return imported;
 }
 

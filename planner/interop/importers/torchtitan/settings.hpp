@@ -17,6 +17,8 @@ class TitanSettings {
   /// Throws Error (input) for what is no TOML.
   TitanSettings(std::string_view content, const std::string& file)
       : file_(file), settings_(read_toml_settings(content, file)) {}
+  TitanSettings(std::vector<TomlSetting> settings, const std::string& file, bool since_0_3)
+      : file_(file), settings_(std::move(settings)), since_0_3_(since_0_3) {}
 
   const std::vector<TomlSetting>& all() const { return settings_; }
 
@@ -30,6 +32,9 @@ class TitanSettings {
                       std::int64_t most) const;
   int degree(std::string_view key) const;
   bool is_on(std::string_view path) const;
+  /// Releases since 0.3 wrap models in FSDP in any case, with one shard, too: it sums gradients and
+  /// computes in mixed precision.
+  bool since_0_3() const { return since_0_3_; }
 
   [[noreturn]] void fail_at(const TomlSetting& setting, const std::string& message) const;
   /// What torchtitan itself would not start with.
@@ -38,6 +43,7 @@ class TitanSettings {
  private:
   const std::string& file_;
   std::vector<TomlSetting> settings_;
+  bool since_0_3_ = false;
 };
 
 /// Converters swap modules for those that multiply in 8 bits.

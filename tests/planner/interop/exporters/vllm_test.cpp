@@ -1,6 +1,7 @@
 // vLLM's launch line.
 
 #include "planner/interop/exporters.hpp"
+#include "simulator/schedules/schedules.hpp"
 #include "tests/catch.hpp"
 #include "tests/planner/interop/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"
@@ -52,4 +53,72 @@ TEST_CASE("what vLLM cannot do is refused") {
   Plan uneven = plan_cut_at(3);
   uneven.stages[1].devices.pop_back();
   CHECK(message_of([&] { written(uneven); }).find("as many replicas") != std::string::npos);
+}
+
+TEST_CASE("vLLM's lines go there and back, by either of its programs") {
+  const auto read = [](const std::string& line, PlanOptions options, const char* cluster) {
+    return imported("vllm", line, question_of(6, cluster, std::move(options)));
+  };
+  const PlanOptions options{.batch = 8, .microbatch = 2};
+  for (const int cut : {3, 7}) {
+    Plan plan = plan_cut_at(cut);
+    plan.schedule = {.name = "inference"};
+    plan.weights = find_schedule("inference").weights;
+    plan.batch = {.global = 8, .microbatch = 2, .microbatches = 4, .sequence = plan.batch.sequence};
+    Plan again = read(written(plan), options, "4xh100");
+    again.model = plan.model;
+    CHECK(again == plan);
+  }
+  const std::string flags = " -pp 2 -tp=2 --data_parallel_size 1 --dtype half --max-model-len 4096";
+  for (const std::string start :
+       {"vllm serve org/model", "python3 -m vllm.entrypoints.openai.api_server --model org/model",
+        "docker run --gpus all -e VLLM_PP_LAYER_PARTITION=3,3 vllm/vllm-openai:v0.12 --model m"}) {
+    INFO(start);
+    const Plan plan = read(start + flags, options, "4xh100");
+    CHECK(sizes_of(plan) == std::vector{4, 4});
+    CHECK(tensor_degree(plan) == 2);
+    CHECK(plan.precision == Precision::float16);
+    CHECK(plan.schedule.name == "inference");
+  }
+  // What is left over of 6 layers over 4 ranks goes to the ranks before the last.
+  CHECK(sizes_of(read("vllm serve m -pp 4", options, "4xh100")) == std::vector{2, 2, 2, 2});
+  CHECK(sizes_of(read("vllm serve m -pp 5 -tp 1", options, "5xh100")) ==
+        std::vector{2, 1, 1, 2, 2});
+}
+
+TEST_CASE("vLLM on several nodes: a script that each of them runs, and its import") {
+  const PlanQuestion question = question_of(6, "2x2xh100");
+  Plan plan = plan_cut_at(3);
+  const std::string script = export_vllm({.plan = plan,
+                                          .profile = question.profile,
+                                          .cluster = question.cluster,
+                                          .path = "plan.json",
+                                          .hash = {}});
+  CHECK_THAT(script, ContainsSubstring("On each of 2 nodes"));
+  CHECK_THAT(script, ContainsSubstring("--nnodes 2 --node-rank \"$NODE_RANK\""));
+  CHECK_THAT(script, ContainsSubstring("HEADLESS=--headless"));
+  PlanQuestion asked = question;
+  asked.options = {.batch = 8};
+  const Plan again = imported("vllm", script, asked);
+  CHECK(again.stages == plan.stages);
+  const std::string other = "vllm serve m -pp 2 --node-rank 0\nvllm serve m -pp 4 --headless\n";
+  CHECK_THAT(message_of([&] { imported("vllm", other, asked); }),
+             ContainsSubstring("starts vLLM in several ways"));
+}
+
+TEST_CASE("vLLM's lines are refused where it would refuse them, with the place") {
+  const auto refused = [](const std::string& line, PlanOptions options = {.batch = 8}) {
+    return message_of(
+        [&] { imported("vllm", line, question_of(6, "4xh100", std::move(options))); });
+  };
+  CHECK_THAT(refused("vllm serve m -pp 8"), ContainsSubstring("the cluster has 4"));
+  CHECK_THAT(refused("vllm serve m -pp two"), ContainsSubstring("expected a whole number"));
+  CHECK_THAT(refused("VLLM_PP_LAYER_PARTITION=3,3 vllm serve m -pp 4"),
+             ContainsSubstring("is for 2 ranks, and --pipeline-parallel-size is 4"));
+  CHECK_THAT(refused("VLLM_PP_LAYER_PARTITION=3,4 vllm serve m -pp 2"),
+             ContainsSubstring("has 7 layers, and the model \"deep\" has 6"));
+  CHECK_THAT(refused("vllm serve m -pp $PP"), ContainsSubstring("a variable has no value: PP"));
+  CHECK_THAT(refused("vllm serve m --dtype fp4"), ContainsSubstring("--dtype: expected auto"));
+  CHECK_THAT(refused("vllm serve m", {}), ContainsSubstring("add --batch N"));
+  CHECK_THAT(refused("vllm bench m"), ContainsSubstring("found none"));
 }

@@ -1,8 +1,11 @@
 // torchtitan's TOML as plans: what its keys mean, what is left out of it, and what it refuses.
 
 #include <algorithm>
+#include <filesystem>
 
+#include "planner/interop/exporters.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/planner/interop/importers/questions.hpp"
 #include "tests/profiles/expect_error.hpp"
 
@@ -136,7 +139,7 @@ TEST_CASE("torchtitan: each key is taken, listed as not modelled, or unknown, wi
   CHECK(unknown == std::vector<std::pair<std::string, int>>{{"optimizer.momentum = 0.9", 15}});
   CHECK(imported.understood.size() == 7);
   CHECK(plan_importer("torchtitan")
-            .model_of("[model]\nname='llama3'\nflavor = \"70B\"", "job.toml") == "llama3-70b");
+            .model_of("[model]\nname='llama3'\nflavor = \"70B\"", "job.toml", {}) == "llama3-70b");
 }
 
 TEST_CASE("torchtitan: what it would refuse is refused with the line") {
@@ -178,4 +181,143 @@ TEST_CASE("torchtitan: what the file says already is not said again") {
   CHECK(titan(training, question).plan.batch.global == 16);
   question.options.batch = 6;
   CHECK_THROWS_WITH(titan(training, question), ContainsSubstring("no multiple of the 4 samples"));
+}
+
+TEST_CASE("torchtitan: launch lines start with a file, and set what stands over it") {
+  const TemporaryFolder folder;
+  folder.file("conf/job.toml", training +
+                                   "[parallelism]\ntensor_parallel_degree = 2\n"
+                                   "[activation_checkpoint]\nmode = 'full'\n");
+  const std::string script = (folder.path() / "run.sh").string();
+  const auto read = [&](const std::string& line, const ScriptVariables& variables = {}) {
+    PlanQuestion question = question_of(4, "8xh100");
+    question.variables = variables;
+    return import_plan(plan_importer("torchtitan"), line, script, question);
+  };
+  const std::string start =
+      "torchrun --nproc_per_node=8 --rdzv_backend c10d -m torchtitan.train "
+      "--job.config_file conf/job.toml ";
+  const Plan plain = read(start).plan;
+  CHECK(tensor_degree(plain) == 2);
+  CHECK(replicas_of_stages(plain) == std::vector{4});
+  const Plan piped = read(start +
+                          "--parallelism.pipeline_parallel_degree 4 "
+                          "--training.local-batch-size=8 --compile.enable")
+                         .plan;
+  CHECK(piped.stages.size() == 4);
+  CHECK(piped.batch.microbatches == 8);
+  const ImportedPlan run = read(
+      "NGPU=4 CONFIG_FILE=\"./conf/job.toml\" ./run_train.sh "
+      "--parallelism.pipeline_parallel_degree 2");
+  CHECK(run.plan.stages.size() == 2);
+  CHECK(replicas_of_stages(run.plan) == std::vector{1, 1});
+  CHECK(run.others.size() == 1);
+  const std::string open =
+      "torchrun --nproc_per_node=$GPUS torchtitan/train.py "
+      "--job.config_file conf/job.toml "
+      "--parallelism.pipeline_parallel_degree $PP";
+  CHECK(read(open, {{"PP", "2"}, {"GPUS", "4"}}).plan.stages.size() == 2);
+  CHECK(has_note(read(open, {{"PP", "2"}}), "all devices of the cluster are taken"));
+  CHECK_THAT(message_of([&] { read(open); }), ContainsSubstring("a variable has no value: PP"));
+  CHECK_THAT(message_of([&] {
+               read(open, {{"QQ", "2"}});
+             }),
+             ContainsSubstring("neither reads nor sets QQ"));
+  CHECK_THAT(message_of([&] { read("torchrun -m torchtitan.train --job.config_file no.toml"); }),
+             ContainsSubstring("starts with no.toml, which is not beside the file"));
+  CHECK_THAT(message_of([&] { read("NGPU=16 CONFIG_FILE=conf/job.toml ./run_train.sh"); }),
+             ContainsSubstring("starts 16 ranks, and the cluster has 8 devices"));
+  CHECK_THAT(message_of([&] { read(start + "\n" + start); }),
+             ContainsSubstring("starts torchtitan 2 times"));
+}
+
+TEST_CASE("torchtitan: since 0.3 launches name a module and a function of it") {
+  const TemporaryFolder folder;
+  const std::string script = (folder.path() / "run.sh").string();
+  const auto read = [&](const std::string& line) {
+    return import_plan(plan_importer("torchtitan"), line, script, question_of(4, "8xh100"));
+  };
+  const Plan known = read(
+                         "MODULE=llama3 CONFIG=llama3_70b ./run_train.sh "
+                         "--parallelism.no-enable-sequence-parallel "
+                         "--parallelism.tensor_parallel_degree 2")
+                         .plan;
+  CHECK(tensor_degree(known) == 2);
+  CHECK_FALSE(known.parallelism.sequence);
+  CHECK(known.batch.global == 32);
+  CHECK(known.batch.sequence == 8192);
+  CHECK(known.precision == Precision::bfloat16);
+  folder.file(
+      "own.py",
+      "from torchtitan.config import ParallelismConfig, TrainingConfig\n"
+      "def small():\n"
+      "    config = base()\n"
+      "    config.training.local_batch_size = 4  # a comment\n"
+      "    config.parallelism = ParallelismConfig(\n"
+      "        pipeline_parallel_degree=2, data_parallel_shard_degree=-1,\n"
+      "        module_fqns_per_model_part=PARTS)\n"
+      "    config.activation_checkpoint = None\n"
+      "    return config\n"
+      "def large():\n"
+      "    return Trainer.Config(training=TrainingConfig(local_batch_size=16, seq_len=64),\n"
+      "                          parallelism=ParallelismConfig())\n"
+      "PARTS = [['tok_embeddings', 'layers.0'],\n"
+      "         ['layers.1', 'layers.2', 'layers.3', 'norm', 'lm_head']]\n");
+  const std::string start =
+      "torchrun --nproc_per_node 8 -m torchtitan.train --module own --config ";
+  const Plan small = read(start + "small").plan;
+  CHECK(sizes_of(small) == std::vector{2, 4});
+  CHECK(small.batch == Batch{.global = 16, .microbatch = 4, .microbatches = 4, .sequence = 2048});
+  CHECK(read(start + "large").plan.batch.global == 128);
+  CHECK_THAT(message_of([&] { read(start + "other"); }),
+             ContainsSubstring("has no configuration \"other\"; it has small and large"));
+  const auto python = [](const std::string& content) {
+    return import_plan(plan_importer("torchtitan"), content, "own.py", question_of(4, "8xh100"));
+  };
+  CHECK_THAT(message_of([&] { python(read_file((folder.path() / "own.py").string())); }),
+             ContainsSubstring("has 2 configurations: small and large"));
+  CHECK_THAT(message_of([&] { read("MODULE=llama3 CONFIG=own_8b ./run_train.sh"); }),
+             ContainsSubstring("neither beside the file nor one that is known"));
+}
+
+TEST_CASE("torchtitan: what is exported for 0.3 is read back, with the order beside it") {
+  const TemporaryFolder folder;
+  PlanQuestion question = question_of(4, "8xh100");
+  question.profile.model = builtin_model("llama3-8b");
+  question.model_name = "llama3-8b";
+  const auto again = [&](const Plan& plan) {
+    const std::vector<ExportedFile> files = export_torchtitan({.plan = plan,
+                                                               .profile = question.profile,
+                                                               .cluster = question.cluster,
+                                                               .path = "plan.json",
+                                                               .hash = {}});
+    for (const ExportedFile& file : files) folder.file("out" + file.suffix, file.content);
+    return import_plan(plan_importer("torchtitan"), files.front().content,
+                       (folder.path() / "out.py").string(), question);
+  };
+  const std::string batch = "[training]\nlocal_batch_size = 8\nseq_len = 512\n[parallelism]\n";
+  const std::string none = "\n[activation_checkpoint]\nmode = 'none'\n";
+  const std::string four = batch + "pipeline_parallel_degree = 4\n";
+  for (const std::string& toml :
+       {batch + "tensor_parallel_degree = 2\n[activation_checkpoint]\nmode = 'full'\n",
+        batch + "context_parallel_degree = 2" + none, four + none,
+        four + "pipeline_parallel_schedule = 'Interleaved1F1B'" + none,
+        batch + "pipeline_parallel_degree = 2\npipeline_parallel_schedule = 'ZBVZeroBubble'" + none,
+        four + "data_parallel_shard_degree = 1\ntensor_parallel_degree = 2" + none}) {
+    INFO(toml);
+    const Plan plan = titan(toml, question).plan;
+    const ImportedPlan read = again(plan);
+    CHECK(read.plan == plan);
+    CHECK(read.notes.empty());
+  }
+  Plan ordered = titan(four + none, question).plan;
+  ordered.schedule.name = "zb-h1";
+  CHECK(again(ordered).plan == ordered);
+  folder.file("out.csv", "0F0\n");
+  CHECK_THAT(message_of([&] {
+               import_plan(plan_importer("torchtitan"),
+                           read_file((folder.path() / "out.py").string()),
+                           (folder.path() / "out.py").string(), question);
+             }),
+             ContainsSubstring("is not that of zb-h1"));
 }
