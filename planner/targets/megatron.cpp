@@ -9,6 +9,7 @@
 
 #include "planner/targets/rules.hpp"
 #include "profiles/error.hpp"
+#include "profiles/trained_form.hpp"
 
 namespace stagecraft {
 
@@ -19,6 +20,50 @@ std::string fsdp_refuses(const TargetPipeline& pipeline) {
   return concat("Megatron-FSDP, which ", to_string(pipeline.sharding),
                 " stands for, is for pipelines of one rank, and the plan's have ",
                 pipeline.devices);
+}
+
+/// What numbers of the transformer nothing in megatron/training/arguments.py says.
+std::string beyond_numbers(const Transformer& transformer) {
+  const Arithmetic& arithmetic = transformer.arithmetic;
+  const bool is_gated = transformer.activation == Transformer::FeedForward::swiglu;
+  for (const char* word : {"ALiBi", "softcapping"}) {
+    if (transformer.untrainable.find(word) != std::string::npos) return transformer.untrainable;
+  }
+  if (transformer.embedding_norm) return "its embedding has a norm";
+  if (arithmetic.parallel_residual) return "attention and feed-forward are of the same input";
+  if (transformer.streams > 1)
+    return concat("blocks hand on ", transformer.streams, " states of a token side by side");
+  if (arithmetic.embedding_scale != 1) return "its words' rows are multiplied";
+  if (arithmetic.score_width > 0 &&
+      arithmetic.score_width != static_cast<double>(transformer.head_width))
+    return "its scores are divided by another root than that of a head's width";
+  if (is_gated && arithmetic.activation == Arithmetic::Activation::tanh_gelu)
+    return "the gate of its feed-forward is GELU";
+  return "";
+}
+
+std::string beyond_layer(const Transformer& transformer, const Layer& layer) {
+  for (const Step& step : layer.steps) {
+    if (layer.kind == LayerKind::embedding && step.kind == StepKind::norm)
+      return "its embedding has a norm";
+    if (step.kind == StepKind::recurrence) return "its layers have recurrences";
+  }
+  const auto form = trained_form(transformer, layer);
+  if (!form) return "";
+  if (form->norms_behind) return "its norms stand behind attention and feed-forward";
+  if (form->relu) return "its activation is relu";
+  if (form->query_key_norm == QueryKeyNorm::together)
+    return "its queries and keys are normed over all heads together";
+  return "";
+}
+
+/// The first thing about the model that no argument says, as a clause; empty: there is none.
+std::string beyond_arguments(const Model& model) {
+  std::string clause = beyond_numbers(*model.transformer);
+  for (const Layer& layer : model.layers) {
+    if (clause.empty()) clause = beyond_layer(*model.transformer, layer);
+  }
+  return clause;
 }
 
 }  // namespace
@@ -63,7 +108,25 @@ std::string megatron_refuses(const TargetPipeline& pipeline) {
                 " microbatches, which do not divide ", "the ", pipeline.microbatches, " of a step");
 }
 
-const Target megatron_target =
-    over_megatron_core("megatron", "0.19.2", "Megatron-LM", FusedLoss::native);
+std::vector<std::string> against_arguments_of_megatron(const Model& model) {
+  std::vector<std::string> reasons = against_model_of_megatron(model);
+  const std::string clause = beyond_arguments(model);
+  if (clause.empty()) return reasons;
+  reasons.push_back(concat("has no arguments for the model \"", model.name, "\": ", clause,
+                           "; it would train another one"));
+  return reasons;
+}
+
+namespace {
+
+Target megatron_by_arguments() {
+  Target target = over_megatron_core("megatron", "0.19.2", "Megatron-LM", FusedLoss::native);
+  target.against_model = against_arguments_of_megatron;
+  return target;
+}
+
+}  // namespace
+
+const Target megatron_target = megatron_by_arguments();
 
 }  // namespace stagecraft

@@ -27,6 +27,9 @@ inline constexpr std::array megatron_recompute{
 std::string megatron_refuses(const TargetPipeline& pipeline);
 /// What arguments of Megatron-LM, and of what is over Megatron Core, have no words for.
 std::vector<std::string> against_model_of_megatron(const Model& model);
+/// The same, and what only a recipe could say: Megatron-LM's own program knows a model by
+/// arguments.
+std::vector<std::string> against_arguments_of_megatron(const Model& model);
 /// A system over Megatron Core, whose rules hold for all of them.
 inline Target over_megatron_core(std::string_view name, std::string_view version,
                                  std::string_view system, FusedLoss fused_loss) {

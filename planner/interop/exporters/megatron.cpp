@@ -345,6 +345,44 @@ void add_experts(Line& line, const Transformer& transformer, int layers) {
   }
 }
 
+/// Nemotron-4's.
+bool is_squared_relu(const Transformer& transformer) {
+  return transformer.untrainable == "its activation is the square of relu";
+}
+
+/// What of its blocks there are arguments for: norms of queries and keys, turned parts of heads,
+/// norms by 1 + weight, sinks, the window that all of them have.
+void add_form(Line& line, const Model& model) {
+  const Transformer& transformer = *model.transformer;
+  if (transformer.arithmetic.norms_from_one) line.on("apply-layernorm-1p");
+  const std::int64_t turned = transformer.arithmetic.rotary_width;
+  if (transformer.position == Transformer::Position::rotary && turned > 0 && !transformer.latent) {
+    line.add("rotary-percent",
+             fmt::format("{:g}", static_cast<double>(turned) /
+                                     static_cast<double>(transformer.head_width)));
+  }
+  const LayerRange blocks = decoder_layers(model);
+  bool norms = false, sinks = false, same_window = true;
+  std::optional<std::int64_t> window;
+  for (int block = blocks.first; block < blocks.end; ++block) {
+    const Layer& layer = model.layers[static_cast<std::size_t>(block)];
+    std::int64_t own = 0;
+    for (const Step& step : layer.steps) {
+      if (step.kind != StepKind::attention) continue;
+      own = step.window;
+      sinks = sinks || step.outputs > 0;
+    }
+    same_window = same_window && window.value_or(own) == own;
+    window = own;
+    const auto form = trained_form(transformer, layer);
+    norms = norms || (form && form->query_key_norm == QueryKeyNorm::shared);
+  }
+  if (norms) line.on("qk-layernorm");
+  if (sinks) line.add("softmax-type", "learnable");
+  if (same_window && window.value_or(0) > 0)
+    line.add("window-size", fmt::format("{},0", *window - 1));
+}
+
 void add_model(Line& line, const Plan& plan, const Model& model) {
   const Transformer& transformer = *model.transformer;
   line.add("hidden-size", transformer.hidden);
@@ -354,9 +392,11 @@ void add_model(Line& line, const Plan& plan, const Model& model) {
   line.add("normalization", norm_name(transformer.norm));
   line.add("norm-epsilon", fmt::format("{:g}", transformer.norm_epsilon));
   if (transformer.activation == Transformer::FeedForward::swiglu) line.on("swiglu");
+  if (is_squared_relu(transformer)) line.on("squared-relu");
   add_biases(line, transformer);
   if (!transformer.tied_head) line.on("untie-embeddings-and-output-weights");
   add_experts(line, transformer, decoder_layers(model).size());
+  add_form(line, model);
 }
 
 /// What its arguments and configurations assert of a model's numbers.
@@ -417,24 +457,10 @@ std::string environment_of(const Plan& plan, const Degrees& degrees) {
   return "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
 }
 
-/// What our flags leave out of the model, in a clause; empty: nothing.
+/// What our flags leave out of the model, in a clause; empty: nothing. What no argument of
+/// Megatron-LM says is a reason against the plan.
 std::string unsaid_of(const Model& model) {
-  if (!model.transformer->untrainable.empty()) return model.transformer->untrainable;
-  for (const Layer& layer : model.layers) {
-    const auto form = trained_form(*model.transformer, layer);
-    if (!form) continue;
-    if (form->norms_behind) return "its norms stand behind attention and feed-forward";
-    if (form->relu) return "its activation is relu";
-    if (form->query_key_norm != QueryKeyNorm::none)
-      return "its queries and keys are normed head by head (--qk-layernorm)";
-  }
-  const Arithmetic& arithmetic = model.transformer->arithmetic;
-  if (arithmetic.parallel_residual) return "attention and feed-forward are of the same input";
-  if (arithmetic.rotary_width > 0) {
-    return concat("positions turn ", arithmetic.rotary_width,
-                  " numbers of each head (--rotary-percent)");
-  }
-  return "";
+  return is_squared_relu(*model.transformer) ? "" : model.transformer->untrainable;
 }
 
 std::string heading(const Plan& plan, const Model& model, const Cluster& cluster) {
@@ -482,8 +508,10 @@ MegatronSettings megatron_settings(Reasons& reasons, const Plan& plan, const Mod
   require_plain(reasons, plan);
   require_known_schedule(reasons, plan);
   const Degrees degrees = even_degrees(reasons, plan);
-  for (const std::string& why : reasons_against_model(megatron_target, model))
-    reasons.add(" ", why);
+  // A recipe of Megatron-Bridge says of a model what arguments do not.
+  const Target& target =
+      reasons.system() == megatron_name ? megatron_target : megatron_bridge_target;
+  for (const std::string& why : reasons_against_model(target, model)) reasons.add(" ", why);
   require_shape(reasons, plan, *model.transformer, degrees);
   const std::vector<MegatronStage> stages = stages_of(reasons, plan, model);
   const MegatronFlags split = split_flags(reasons, stages, degrees.pipeline, model);

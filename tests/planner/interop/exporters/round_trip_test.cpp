@@ -10,6 +10,7 @@
 #include "planner/interop/torch_names.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "planner/plan/transformers_modules.hpp"
+#include "planner/targets/targets.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/json.hpp"
 #include "profiles/prediction_modules.hpp"
@@ -665,25 +666,46 @@ TEST_CASE("modules of transformers' architectures are layers of ours by name") {
   CHECK_THROWS(find_layer(model, "model.layers.3.layer_norm"));
 }
 
-TEST_CASE("Megatron-LM's script says which norms its flags leave out") {
-  const auto script = [](const std::string& family) {
+TEST_CASE("Megatron-LM's script says what of a model there are arguments for, or is refused") {
+  const auto loaded = [](const std::string& family, const std::string& members) {
     PlanQuestion question = question_of(6, "2xh100");
     question.profile.model = import_huggingface("{\"model_type\": \"" + family +
                                                     R"(", "hidden_size": 64, "num_hidden_layers": 6,
                                "num_attention_heads": 4, "num_key_value_heads": 2,
                                "intermediate_size": 96, "vocab_size": 100,
-                               "max_position_embeddings": 4096, "rope_theta": 10000})",
+                               "max_position_embeddings": 4096)" +
+                                                    members + "}",
                                                 "deep.json")
                                  .model;
     Plan plan = simple_plan();
     plan.stages[0].layers = {0, 4};
     plan.stages[1].layers = {4, 8};
-    return written("megatron", loaded_from(plan, question));
+    return loaded_from(plan, question);
   };
-  CHECK_THAT(script("qwen3"), ContainsSubstring("# Of the model these flags do not say that its "
-                                                "queries and keys are normed head by head "
-                                                "(--qk-layernorm)."));
-  CHECK_THAT(script("olmo2"), ContainsSubstring("that its norms stand behind attention and"));
+  const std::string base = R"(, "rope_theta": 10000)";
+  const auto script = [&](const std::string& family, const std::string& members) {
+    return written("megatron", loaded(family, members));
+  };
+  const auto refused = [&](const std::string& family, const std::string& members) {
+    return message_of([&] { script(family, members); });
+  };
+  CHECK_THAT(script("qwen3", base), ContainsSubstring("--qk-layernorm"));
+  CHECK_THAT(script("qwen3", base), !ContainsSubstring("do not say"));
+  CHECK_THAT(script("mistral", base + R"(, "sliding_window": 128)"),
+             ContainsSubstring("--window-size 127,0"));
+  CHECK_THAT(
+      refused("olmo2", base),
+      ContainsSubstring("Megatron-LM has no arguments for the model \"deep\": its norms stand "
+                        "behind attention and feed-forward; it would train another one"));
+  CHECK_THAT(refused("gpt_neox", R"(, "use_parallel_residual": true)"),
+             ContainsSubstring("attention and feed-forward are of the same input"));
+  // A recipe of Megatron-Bridge says it.
+  CHECK_THAT(written("megatron-bridge", loaded("olmo2", base)), ContainsSubstring("run_recipe.py"));
+  const std::vector<std::string> reasons =
+      reasons_against_model(megatron_target, builtin_model("bloom-176b"));
+  REQUIRE(reasons.size() == 1);
+  CHECK_THAT(reasons.front(), ContainsSubstring("its positions are slopes (ALiBi)"));
+  CHECK(reasons_against_model(megatron_target, builtin_model("nemotron4-340b")).empty());
 }
 
 TEST_CASE("Megatron-LM gets simple flags where they do, and a layout where not") {

@@ -149,12 +149,16 @@ TEST_CASE("launch lines of published runs are exported as lines that give the sa
     INFO(run.name << " on " << run.nodes << " nodes");
     const PlanQuestion question = question_for(run.name, run.nodes, run.node);
     const Plan plan = imported("megatron", line_of(run), question);
-    const std::string line = export_megatron({.plan = plan,
-                                              .profile = question.profile,
-                                              .cluster = question.cluster,
-                                              .path = "plan.json",
-                                              .hash = {}});
-    CHECK(imported("megatron", line, question) == plan);
+    const LoadedPlan loaded{.plan = plan,
+                            .profile = question.profile,
+                            .cluster = question.cluster,
+                            .path = "plan.json",
+                            .hash = {}};
+    if (run.name == "bloom-176b") {  // by a fork: no argument has its positions
+      CHECK_THAT(message_of([&] { export_megatron(loaded); }), ContainsSubstring("ALiBi"));
+      continue;
+    }
+    CHECK(imported("megatron", export_megatron(loaded), question) == plan);
   }
 }
 
