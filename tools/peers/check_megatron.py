@@ -105,7 +105,20 @@ QUESTIONS = (
     ("llama3-8b", "8xh100", 64, ()),
     ("mixtral-8x7b", "4x8xh100", 128, ("--sharding", "zero3", "--pp", 1)),
     ("gpt2-1558m", "8xa100", 64, ("--sharding", "zero2", "--pp", 1)),
+    ("qwen2-7b", "8xh100", 64, ("--sharding", "zero1", "--pp", 4)),
+    ("nemotron4-340b", "16x8xh200", 128, ("--sharding", "zero1",)),
+    ("gpt3-175b", "8x8xh100", 64, ("--sharding", "zero1",)),
+    ("deepseek-v2-lite", "2x8xh100", 64, ("--sharding", "zero1",)),
 )
+
+# Models of transformers whose blocks differ in something that there are arguments for: members of
+# their config.json, and members of megatron-core's configuration.
+DIFFERENT = {
+    "qwen3": ({"head_dim": 128}, {"qk_layernorm": True}),
+    "mistral": ({"sliding_window": 1024}, {"window_size": (1023, 0)}),
+    "gpt_oss": ({"head_dim": 64, "num_local_experts": 8, "num_experts_per_tok": 2},
+                {"softmax_type": "learnable"}),
+}
 
 
 def plan_of(stagecraft, name):
@@ -262,6 +275,26 @@ def check_answers(stagecraft, arguments):
            f"{replicas} replicas")
 
 
+def check_models(stagecraft, arguments):
+    """What of a model there are arguments for is in the configuration; what not is refused."""
+    numbers = {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16,
+               "num_key_value_heads": 8, "intermediate_size": 2816, "vocab_size": 32000,
+               "max_position_embeddings": 4096, "rope_theta": 10000}
+    for family, (members, expected) in DIFFERENT.items():
+        stagecraft.write("config.json", json.dumps({"model_type": family, **numbers, **members}))
+        path = stagecraft.plan("different.json", "config.json", "4xh100", "--batch", 32, "--for",
+                               "megatron", "--pp", 2, "--sharding", "zero1")
+        _, config = accepted(arguments, Launch(stagecraft.run("export", "megatron", path)))
+        for member, value in expected.items():
+            found = getattr(config, member)
+            require(found == value, f"{family}: {member} is {found}, not {value}")
+    for model in "bloom-176b",:
+        answer = stagecraft.call("plan", model, "48x8xa100-80gb", "--batch", 2048, "--for",
+                                 "megatron")
+        require(answer.returncode == 2 and "ALiBi" in answer.stderr, f"{model} is not refused")
+    ok(f"megatron-core configures {', '.join(DIFFERENT)} as they are")
+
+
 def check_orders(stagecraft):
     """Microbatches and chunks of the interleaved schedule, rank by rank."""
     from megatron.core.pipeline_parallel.schedules import (get_pp_rank_microbatches,
@@ -313,6 +346,17 @@ def class_members(folder):
     return all_of
 
 
+def functions_in(folder):
+    names = set()
+    for path, _, files in os.walk(folder):
+        for file in files:
+            if file.endswith(".py"):
+                with open(os.path.join(path, file)) as source:
+                    names |= {node.name for node in ast.parse(source.read()).body
+                              if isinstance(node, ast.FunctionDef)}
+    return names
+
+
 def check_bridge(stagecraft):
     bridge = module_folder(BRIDGE)
     all_of = class_members(bridge)
@@ -321,24 +365,32 @@ def check_bridge(stagecraft):
                "checkpoint": "CheckpointConfig", "dist": "DistributedInitConfig",
                "dataset": "GPTDatasetConfig"}
     container = all_of("ConfigContainer")
+    recipes = functions_in(os.path.join(bridge, "megatron/bridge/recipes"))
     seen = set()
     for name in PLANS:
         text = stagecraft.run("export", "megatron-bridge", plan_of(stagecraft, name))
-        words = shlex.split(text.replace("\\\n", " "))
-        for word in words:
+        words = shlex.split(text.replace("\\\n", " "), comments=True)
+        runner = words.index("scripts/training/run_recipe.py")
+        require(words[runner + 1] == "--recipe", f"{name}: {words[runner + 1]} follows the runner")
+        recipe = words[runner + 2]
+        require(recipe == "$RECIPE" or recipe in recipes, f"Megatron-Bridge has no {recipe}")
+        require(words[runner + 3:runner + 7] == ["--mode", "pretrain", "--dataset", "mock"],
+                f"{name}: the runner is not told what to do")
+        for word in words[runner + 7:]:
             path, _ = word.split("=", 1)
             first, _, member = path.partition(".")
             require(first in container, f"Megatron-Bridge's configuration has no {first}")
             if member:
                 require(member in all_of(classes[first]), f"{classes[first]} has no {member}")
             seen.add(path)
-    ok(f"Megatron-Bridge knows all {len(seen)} members of overrides")
+    ok(f"Megatron-Bridge knows all {len(seen)} members of overrides, and the recipes they follow")
 
 
 def check_core(stagecraft):
     arguments = prepare(module_folder(CORE))
     check_exports(stagecraft, arguments)
     check_answers(stagecraft, arguments)
+    check_models(stagecraft, arguments)
     check_orders(stagecraft)
 
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "planner/baselines/launch_scripts/partition.hpp"
 #include "planner/costs/stage_recompute.hpp"
@@ -79,7 +80,19 @@ std::vector<int> parts_of(const Plan& plan) {
   return parts;
 }
 
-Value deepspeed_value(Reasons& reasons, const Plan& plan, const Model& model) {
+/// By DeepSpeed's own launcher; train.py is the caller's, who has the model.
+std::string launch_line(const Plan& plan, const Cluster& cluster) {
+  const int used = static_cast<int>(used_devices(plan).size());
+  const int per_node = cluster.levels.empty() ? used : cluster.levels.back().count;
+  const int processes = std::gcd(used, per_node);
+  const int nodes = used / processes;
+  return concat(
+      "deepspeed ", nodes > 1 ? concat("--hostfile hostfile --num_nodes ", nodes, " ") : "",
+      "--num_gpus ", processes, " train.py --deepspeed --deepspeed_config ds_config.json");
+}
+
+Value deepspeed_value(Reasons& reasons, const Plan& plan, const Model& model,
+                      const Cluster& cluster) {
   require_plain(reasons, plan);
   require_usual_launching(reasons, plan);
   require_whole_layers(reasons, plan);
@@ -107,36 +120,47 @@ Value deepspeed_value(Reasons& reasons, const Plan& plan, const Model& model) {
   if (plan.parallelism.sequence) value["sequence_parallel"] = true;
   const auto method = is_whole ? std::nullopt : method_of(parts, model);
   if (method) value["partition_method"] = *method;
+  value["launch"] = launch_line(plan, cluster);
   return value;
 }
 
 }  // namespace
 
 std::vector<std::string> reasons_against_deepspeed(const Plan& plan, const Model& model,
-                                                   const Cluster& /*cluster*/) {
+                                                   const Cluster& cluster) {
   Reasons reasons(deepspeed_name);
-  deepspeed_value(reasons, plan, model);
+  deepspeed_value(reasons, plan, model, cluster);
   return reasons.sentences();
 }
 
 std::vector<std::string> notes_on_deepspeed(const LoadedPlan& loaded) {
+  std::vector<std::string> notes{
+      "\"launch\" starts it: ds_config.json has the content of \"ds_config\", and train.py is the "
+      "program that has the model and gives it to deepspeed.initialize"};
   if (shards_gradients(loaded.plan.optimizer.sharding)) {
-    return {
+    notes.emplace_back(
         "without a pipeline there is no PipelineModule: deepspeed.initialize takes the model as it "
         "is, with ds_config; its own code checkpoints as many layers as "
         "activation_checkpoint_interval says (0: none), and divides them over "
-        "model_parallel_size"};
+        "model_parallel_size");
+    return notes;
   }
-  if (method_of(parts_of(loaded.plan), loaded.profile.model)) return {};
-  return {
+  const auto method = method_of(parts_of(loaded.plan), loaded.profile.model);
+  if (method) {
+    notes.push_back(concat("the model is PipelineModule(layers, num_stages=",
+                           pipeline_devices(loaded.plan), ", partition_method=\"", *method, "\")"));
+    return notes;
+  }
+  notes.emplace_back(
       "no partition_method of DeepSpeed gives these parts: in a subclass of PipelineModule let "
       "_partition_layers set self.parts to them and call self._set_bounds(parts[stage], "
-      "parts[stage + 1])"};
+      "parts[stage + 1])");
+  return notes;
 }
 
 std::string export_deepspeed(const LoadedPlan& loaded) {
   Reasons reasons(deepspeed_name);
-  const Value value = deepspeed_value(reasons, loaded.plan, loaded.profile.model);
+  const Value value = deepspeed_value(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
   reasons.require_none();
   return to_text(value);
 }

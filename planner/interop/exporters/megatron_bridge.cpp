@@ -1,9 +1,10 @@
-// Megatron-Bridge's overrides for a plan (0.6.2): what scripts/training/run_recipe.py and the like
-// take behind a recipe, a word each. They are Megatron-LM's settings under the names of the classes
+// Megatron-Bridge's launch of a plan (0.6.2): scripts/training/run_recipe.py with a recipe, and
+// overrides behind it, a word each. They are Megatron-LM's settings under the names of the classes
 // in megatron/bridge/training/config.py; what a recipe may have set otherwise is set back.
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "planner/interop/exporters.hpp"
 #include "planner/interop/exporters/megatron.hpp"
@@ -113,12 +114,54 @@ bool is_list(std::string_view flag) {
   return flag == "cuda-graph-modules" || flag == "recompute-modules";
 }
 
+/// A recipe of Megatron-Bridge (megatron/bridge/recipes) for a model that is built in here.
+struct BridgeRecipe {
+  std::string_view model, recipe;
+};
+constexpr std::array bridge_recipes{
+    BridgeRecipe{"llama2-7b", "llama2_7b_pretrain_2gpu_h100_bf16_config"},
+    BridgeRecipe{"llama3-8b", "llama3_8b_pretrain_2gpu_h100_bf16_config"},
+    BridgeRecipe{"llama3-70b", "llama3_70b_pretrain_32gpu_h100_bf16_config"},
+    BridgeRecipe{"llama3-405b", "llama31_405b_pretrain_256gpu_h100_bf16_config"},
+    BridgeRecipe{"llama3.2-1b", "llama32_1b_pretrain_1gpu_h100_bf16_config"},
+    BridgeRecipe{"llama3.2-3b", "llama32_3b_pretrain_1gpu_h100_bf16_config"},
+    BridgeRecipe{"qwen2-0.5b", "qwen2_500m_pretrain_1gpu_h100_bf16_config"},
+    BridgeRecipe{"qwen2-7b", "qwen2_7b_pretrain_2gpu_h100_bf16_config"},
+    BridgeRecipe{"gpt3-175b", "gpt3_175b_pretrain_32gpu_h100_bf16_config"},
+    BridgeRecipe{"deepseek-v2-lite", "deepseek_v2_lite_pretrain_8gpu_h100_bf16_config"},
+    BridgeRecipe{"deepseek-v2", "deepseek_v2_pretrain_128gpu_h100_bf16_config"},
+    BridgeRecipe{"deepseek-v3", "deepseek_v3_pretrain_256gpu_h100_bf16_32nodes_config"},
+};
+
+/// Its recipe runner, which overrides follow; what starts it on each node.
+std::string launch_of_bridge(const Plan& plan, const Model& model, const Cluster& cluster) {
+  const int used = static_cast<int>(used_devices(plan).size());
+  const int per_node = cluster.levels.empty() ? used : cluster.levels.back().count;
+  const int processes = std::gcd(used, per_node);
+  const int nodes = used / processes;
+  const auto known = std::ranges::find(bridge_recipes, model.name, &BridgeRecipe::model);
+  const bool is_known = known != bridge_recipes.end();
+  std::string text =
+      concat("#!/usr/bin/env bash\n", "# In a checkout of Megatron-Bridge 0.6.2, on mock data; ",
+             nodes == 1 ? "here: " : "",
+             nodes == 1 ? "bash FILE\n"
+                        : concat("export MASTER_ADDR, the first node's\n# name; then srun --nodes ",
+                                 nodes, " --ntasks-per-node 1 bash FILE\n"));
+  if (!is_known)
+    text += concat("# export RECIPE, the name of a recipe that trains ", model.name, "\n");
+  return concat(text, "torchrun --nnodes ", nodes, " --nproc-per-node ", processes,
+                nodes > 1 ? " --rdzv-backend c10d --rdzv-endpoint \"$MASTER_ADDR:29500\"" : "",
+                " \\\n  scripts/training/run_recipe.py --recipe ",
+                is_known ? known->recipe : std::string_view("\"$RECIPE\""),
+                " --mode pretrain --dataset mock");
+}
+
 std::string bridge_overrides(Reasons& reasons, const Plan& plan, const Model& model,
                              const Cluster& cluster) {
   const MegatronSettings settings = megatron_settings(reasons, plan, model, cluster);
-  std::string text;
+  std::string text = launch_of_bridge(plan, model, cluster);
   const auto add = [&](std::string_view member, std::string_view value) {
-    text += concat(text.empty() ? "" : " \\\n", member, '=', value);
+    text += concat(" \\\n  ", member, '=', value);
   };
   for (const BridgeName& name : bridge_names) {
     const auto found = std::ranges::find(settings.all(), name.flag, &MegatronSetting::flag);
@@ -127,7 +170,7 @@ std::string bridge_overrides(Reasons& reasons, const Plan& plan, const Model& mo
     const std::string value = !is_there              ? std::string(name.otherwise)
                               : found->value.empty() ? "true"
                                                      : found->value;
-    add(name.member, is_list(name.flag) ? as_list(value) : value);
+    add(name.member, is_there && is_list(name.flag) ? as_list(value) : value);
     for (const BridgeName& also : also_said) {
       if (also.flag == name.member) add(also.member, value);
     }

@@ -226,6 +226,7 @@ DeepspeedCheckpoints read_deepspeed_checkpoints(const Json& json, const std::vec
 constexpr std::array deepspeed_members{
     KeyMeaning{"parts", Meaning::taken},
     KeyMeaning{"world_size", Meaning::taken},
+    KeyMeaning{"launch", Meaning::no_bearing},
     KeyMeaning{"model_parallel_size", Meaning::taken},
     KeyMeaning{"sequence_parallel", Meaning::taken},
     KeyMeaning{"activation_checkpoint_interval", Meaning::taken},
