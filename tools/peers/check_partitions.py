@@ -138,14 +138,13 @@ def check_vllm(stagecraft):
 
 
 def check_device_maps(stagecraft):
-    """Of small models of all families that transformers_parameters.py draws."""
+    """Of small models of all families that check_parameters.py draws."""
     try:
         import torch
         from accelerate.utils.modeling import check_device_map
-        import transformers_parameters as drawn
+        import check_parameters as drawn
     except ImportError as error:
-        print(f"    skipped: device maps want transformers and accelerate ({error})")
-        return
+        skip(f"device maps want transformers and accelerate ({error})")
     refused, taken = {}, []
     for family in drawn.FAMILIES:
         for number in range(2):

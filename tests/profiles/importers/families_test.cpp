@@ -1,5 +1,5 @@
 // Parameters of each family's models, as transformers 5.23.0 counts them on the meta device
-// (tools/peers/transformers_parameters.py draws many more): of its class's defaults, and of a small
+// (tools/peers/check_parameters.py draws many more): of its class's defaults, and of a small
 // configuration.
 
 #include "profiles/devices.hpp"
