@@ -697,8 +697,11 @@ TEST_CASE("Megatron-LM's script says what of a model there are arguments for, or
       refused("olmo2", base),
       ContainsSubstring("Megatron-LM has no arguments for the model \"deep\": its norms stand "
                         "behind attention and feed-forward; it would train another one"));
-  CHECK_THAT(refused("gpt_neox", R"(, "use_parallel_residual": true)"),
-             ContainsSubstring("attention and feed-forward are of the same input"));
+  Transformer parallel = *builtin_model("llama3-8b").transformer;
+  parallel.arithmetic.parallel_residual = true;
+  CHECK_THAT(
+      reasons_against_model(megatron_target, make_transformer("neox", parallel, 4, 64)).at(0),
+      ContainsSubstring("attention and feed-forward are of the same input"));
   // A recipe of Megatron-Bridge says it.
   CHECK_THAT(written("megatron-bridge", loaded("olmo2", base)), ContainsSubstring("run_recipe.py"));
   const std::vector<std::string> reasons =

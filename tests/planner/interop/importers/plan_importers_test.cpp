@@ -54,6 +54,9 @@ const std::map<std::string_view, std::string> samples{
      "[training]\nlocal_batch_size = 8\nseq_len = 32\n[parallelism]\n"
      "pipeline_parallel_degree = 2\npipeline_parallel_microbatch_size = 2\n"
      "data_parallel_shard_degree = -1\n[activation_checkpoint]\nmode = \"full\"\n"},
+    {"vllm",
+     "VLLM_PP_LAYER_PARTITION=1,1 vllm serve org/model --pipeline-parallel-size 2 "
+     "--tensor-parallel-size 1 --dtype bfloat16\n"},
     {"pipedream", R"({"module_to_stage_map": [0, 1, 1], "stage_to_rank_map": {"0": [0], "1": [1]},
                       "stage_to_depth_map": {"0": 1, "1": 0}})"},
     {"piper", R"({"stages": [{"nodes": [0], "dataParallelDegree": 1, "tensorParallelDegree": 1,
@@ -63,6 +66,7 @@ const std::map<std::string_view, std::string> samples{
 
 PlanQuestion question_for(std::string_view format) {
   PlanQuestion question = question_of(2, "2xh100");
+  if (format == "vllm") question.options.batch = 8;
   if (format == "aceso") {
     question.cluster = parse_cluster("2xgeneric@1GB/s");
     question.model_content = aceso_table;
