@@ -64,7 +64,7 @@ class Trial:
         """Whether there is one; a sentence says why not."""
         batch = MODELS[self.model] * CLUSTERS[self.cluster]
         answer = self.run("plan", self.model, self.cluster, "--batch", batch, "--for",
-                          self.framework, "--time-limit", "20s", "--json", "-o", "plan.json")
+                          self.framework, "--json", "-o", "plan.json")
         if answer.returncode != 0:
             if answer.returncode not in (2, 3, 4) or "error" not in answer.stdout + answer.stderr:
                 sys.exit(f"{self.model} on {self.cluster} for {self.framework}: exit "
