@@ -31,7 +31,7 @@ Measure read_measure(const std::string& flag, const std::string& range, const st
   } catch (const std::exception&) {
     used = 0;
   }
-  if (used == 0 || used == trimmed.size() || !(number > 0)) {
+  if (used == 0 || used == trimmed.size() || !(number >= 0)) {
     fail_usage(flag, ": expected a range such as 10GB/s..80GB/s, which doubles, or 25%..100%:25%, ",
                "found \"", range, "\"");
   }
@@ -50,6 +50,12 @@ std::vector<std::string> measures_of_range(const std::string& flag, const std::s
   if (first.unit != last.unit || step.unit != last.unit)
     fail_usage(flag, ": the range \"", range, "\" has several units; give all of it in one");
   if (last.number < first.number) fail_usage(flag, ": the range \"", range, "\" is empty");
+  if (has_step && step.number == 0)
+    fail_usage(flag, ": the range \"", range, "\" never ends in steps of 0; give a larger step");
+  if (!has_step && first.number == 0) {
+    fail_usage(flag, ": the range \"", range, "\" doubles, which leads nowhere from 0; give it a ",
+               "step, such as ", range, ":", fmt::format("{:.12g}", last.number / 2), last.unit);
+  }
   const double most = last.number * (1 + 1e-9);  // 0.1 + 0.2 is not quite 0.3
   std::vector<std::string> values;
   for (double value = first.number; value <= most;) {
@@ -61,9 +67,21 @@ std::vector<std::string> measures_of_range(const std::string& flag, const std::s
   return values;
 }
 
-/// Of links and devices, whose values have units.
+/// Whether values have units: those of links and devices, and sizes.
 bool takes_measures(const Change& change) {
-  return numbered_key(change.key, "link") || numbered_key(change.key, "device");
+  return numbered_key(change.key, "link") || numbered_key(change.key, "device") ||
+         change.key == "gradient-bucket";
+}
+
+/// "4k..32k:4k", with every number of it written out.
+std::string range_written_out(const std::string& word) {
+  const std::size_t dots = word.find("..");
+  if (dots == std::string::npos) return with_thousands_written_out(word);
+  const std::size_t colon = std::min(word.find(':', dots), word.size());
+  std::string text = concat(with_thousands_written_out(word.substr(0, dots)), "..",
+                            with_thousands_written_out(word.substr(dots + 2, colon - dots - 2)));
+  if (colon < word.size()) text += ":" + with_thousands_written_out(word.substr(colon + 1));
+  return text;
 }
 
 /// A change by its key here, or a word of what it is called here.
@@ -84,7 +102,7 @@ std::vector<Change> values_of(const Change& change) {
   std::vector<Change> values;
   if (takes_integers(change)) {
     for (const std::string& word : read_words(flag, change.value)) {
-      const std::string text = change.key == "sequence" ? with_thousands_written_out(word) : word;
+      const std::string text = change.key == "sequence" ? range_written_out(word) : word;
       for (const std::int64_t value : read_integers(flag, text, 1, most_integer))
         values.push_back({change.key, std::to_string(value)});
     }

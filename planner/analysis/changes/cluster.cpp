@@ -20,6 +20,10 @@ Bandwidth times_as_wide(Bandwidth bandwidth, double factor) {
 Bandwidth new_bandwidth(const Change& change, Bandwidth now) {
   const auto part = percentage(change);
   if (!part) return quantity(change, parse_bandwidth);
+  if (*part == 0) {
+    fail_usage("--set ", change.key, ": expected a percentage above 0%, found \"", change.value,
+               "\"; without the link nothing would ever arrive");
+  }
   if (now.is_unlimited()) {
     fail_usage(
         "--set ", change.key, "=", change.value,

@@ -24,9 +24,10 @@ std::optional<double> percentage(const Change& change) {
   double value = 0;
   const char* end = change.value.data() + change.value.size() - 1;
   const auto [stopped, error] = std::from_chars(change.value.data(), end, value);
-  if (error != std::errc{} || stopped != end || !(value > 0 && value <= 1e6)) {
-    fail_usage("--set ", change.key, ": expected a percentage above 0%, found \"", change.value,
-               "\"");
+  constexpr double most = 100'000;
+  if (error != std::errc{} || stopped != end || !(value >= 0 && value <= most)) {
+    fail_usage("--set ", change.key, ": expected a percentage from 0% to ",
+               static_cast<std::int64_t>(most), "%, found \"", change.value, "\"");
   }
   return value / 100;
 }
