@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <iostream>
 #include <limits>
@@ -128,9 +129,8 @@ bool asks_for_json(std::span<const char* const> arguments) {
 
 /// What has been printed so far has been written, or an error says that it has not.
 int written(int code) {
-  if (!std::cout.flush() || std::fflush(stdout) != 0) {
-    throw Error(ErrorKind::execution, output_is_gone);
-  }
+  // Of long texts std::cout wrote a part before, and remembers that it could not; errno says why.
+  if (!std::cout.flush() || std::fflush(stdout) != 0) throw output_error(errno);
   return code;
 }
 

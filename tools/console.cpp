@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -40,9 +41,8 @@ bool is_written(std::FILE* stream, std::string_view text) {
 
 /// Throws Error (execution) where standard output does not take it; standard error may be closed.
 void write(std::FILE* stream, std::string_view text) {
-  if (!is_written(stream, text) && stream == stdout) {
-    throw Error(ErrorKind::execution, output_is_gone);
-  }
+  errno = 0;
+  if (!is_written(stream, text) && stream == stdout) throw output_error(errno);
 }
 
 /// The sequence that chooses a colour ("\x1b[…m") at the text's beginning, which is an escape;
@@ -84,6 +84,10 @@ nlohmann::ordered_json error_document(const Error& error) {
 
 }  // namespace
 
+Error output_error(int reason) {
+  return {ErrorKind::execution, reason == EPIPE ? reader_is_gone : output_is_gone};
+}
+
 Console::Console(std::string command, CommonOptions options)
     : command_(std::move(command)),
       options_(std::move(options)),
@@ -121,8 +125,19 @@ void Console::print(std::string_view text) {
   if (!options_.output.empty()) printed_ += plain;
   if (options_.quiet) return;
   Progress::clear_shown();
-  write(stdout,
-        color() ? with_colours(text, [](std::string_view colour) { return colour; }) : plain);
+  write_output(color() ? with_colours(text, [](std::string_view colour) { return colour; })
+                       : plain);
+}
+
+/// `stagecraft plan … -o FILE | head -n 1` is to write FILE all the same.
+void Console::write_output(std::string_view text) {
+  if (!has_reader_) return;
+  try {
+    write(stdout, text);
+  } catch (const Error& error) {
+    if (error.message() != reader_is_gone || options_.output.empty()) throw;
+    has_reader_ = false;
+  }
 }
 
 void Console::note(std::string text) {
@@ -175,11 +190,12 @@ void Console::result(const nlohmann::ordered_json& result) {
   document["result"] = result;
   document["notes"] = notes_;
   printed_ = to_text(document);
-  write(stdout, printed_);
+  write_output(printed_);
 }
 
 int Console::error(const Error& error, const nlohmann::ordered_json* result) {
   Progress::clear_shown();
+  if (error.message() == reader_is_gone) return exit_without_reader;
   write(stderr, concat("error: ", printable(error.what(), false), "\n"));
   for (const std::string& help : error.help())
     write(stderr, concat("  help: ", printable(help, false), "\n"));

@@ -32,6 +32,13 @@ struct CommonOptions {
 /// What is said where standard output takes no more.
 inline constexpr const char* output_is_gone =
     "standard output cannot be written: is the disk full, or the reader gone?";
+/// What is thrown, and not said, where nobody reads it any more, as behind `| head`.
+inline constexpr const char* reader_is_gone = "nobody reads standard output any more";
+/// The exit code then: as of programs that SIGPIPE ends.
+inline constexpr int exit_without_reader = 141;
+
+/// The error (execution) of a write to standard output that failed with this `errno`.
+Error output_error(int reason);
 
 class Console {
  public:
@@ -54,7 +61,8 @@ class Console {
 
   /// A file the verb read, for the JSON document: as the user named it.
   void input(std::string path, std::string hash);
-  /// Text of the result; nothing with --json or --quiet.
+  /// Text of the result; nothing with --json or --quiet. Where its reader has gone, only what -o
+  /// wants is kept; without -o throws Error (execution), which `error` ends quietly.
   void print(std::string_view text);
   /// A remark on standard error (three at most unless --verbose) and in the JSON document.
   void note(std::string text);
@@ -70,18 +78,21 @@ class Console {
   void write_printed();
   /// Ends the verb: with --json prints the document around `result`.
   void result(const nlohmann::ordered_json& result);
-  /// Ends it with an error: a sentence on standard error and, with --json, a document. Returns the
-  /// exit code.
+  /// Ends it with an error: a sentence on standard error and, with --json, a document; without a
+  /// word where nobody reads any more. Returns the exit code.
   int error(const Error& error, const nlohmann::ordered_json* result = nullptr);
   /// What `error` prints with --json.
   std::string document_of(const Error& error, const nlohmann::ordered_json* result = nullptr) const;
 
  private:
+  void write_output(std::string_view text);
+
   std::string command_;
   CommonOptions options_;
   bool output_is_terminal_ = false;
   bool error_is_terminal_ = false;
   bool file_on_output_ = false;
+  bool has_reader_ = true;
   bool has_artefact_ = false;
   struct Input {
     std::string path;

@@ -46,8 +46,9 @@ void keep_reserve() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A reader that has gone, and a file beyond its limit, are errors of a write like a full disk:
-  // they end with a sentence, and a run with its checkpoint.
+  // A file beyond its limit is an error of a write like a full disk, which ends with a sentence; a
+  // reader that has gone is one, too, and ends without. A run ends with its checkpoint in each
+  // case.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   keep_reserve();
