@@ -65,6 +65,7 @@ const std::map<std::string, std::string> values{
     {"--collectives", "1MiB"},
     {"--certificate", ""},
     {"--activations", "1GiB"},
+    {"--activations-for-weight", "10%"},
     {"--against", "p.json"},
     {"--backward", "9ms"},
     {"--batch", "64"},
@@ -145,6 +146,7 @@ const std::map<std::string, std::string> values{
     {"--transfer", "10s"},
     {"--virtual", "2"},
     {"--warmup", "3,2,1,0"},
+    {"--write-plan", "changed.json"},
 };
 
 // Flags that rightly print nothing else, and why.
@@ -171,6 +173,16 @@ const std::map<std::string, std::string> exceptions{
     {"simulate s.csv --trace", "writes a file"},
     {"simulate s.csv --svg", "writes a file"},
     {"simulate s.csv --nvtx", "writes a file"},
+    {"simulate sweep --slow-down", "messages of no size keep no device from computing"},
+    {"simulate sweep --protocol", "no receiver is late, so what a send needs of it is there"},
+    {"simulate inference --draw", "one schedule's timeline is drawn without it, too"},
+    {"simulate inference --trace", "writes a file"},
+    {"simulate inference --svg", "writes a file"},
+    {"simulate inference --nvtx", "writes a file"},
+    {"simulate zb-1p --draw", "one schedule's timeline is drawn without it, too"},
+    {"simulate zb-1p --trace", "writes a file"},
+    {"simulate zb-1p --svg", "writes a file"},
+    {"simulate zb-1p --nvtx", "writes a file"},
     {"schedule s.csv --pipes", "says how many copies of the model a file has, not their order"},
 };
 
@@ -218,6 +230,18 @@ TEST_CASE("each flag changes the answer about a plan or a schedule, or is refuse
   walk(folder, "explain", schedule, "s");
   walk(folder, "compare",
        "--schedule 1f1b,gpipe --stages 4 --microbatches 8 --forward 10ms --backward 20ms", "s");
+  const std::string sweep =
+      "--stages 4 --forward 10ms --backward 20ms --transfer 1ms --schedule 1f1b";
+  walk(folder, "simulate", sweep + ",gpipe --microbatches 8", "sweep");
+  walk(folder, "simulate", sweep + " --microbatches 8..16", "sweep");
+  const std::string inference =
+      "--schedule inference --stages 4 --forward 10ms --transfer 1ms --microbatches 8";
+  walk(folder, "simulate", inference, "inference");
+  walk(folder, "simulate", inference + "..16", "sweep");
+  walk(folder, "simulate",
+       "--schedule zb-1p --stages 4 --microbatches 8 --forward 10ms --backward-input 10ms "
+       "--backward-weight 10ms --transfer 1ms",
+       "zb-1p");
   REQUIRE(answer(folder, "schedule show 1f1b --stages 4 --format torch -o s.csv").code == 0);
   const std::string file = "--schedule s.csv --forward 10ms --backward 20ms";
   walk(folder, "simulate", file, "s.csv");

@@ -457,6 +457,8 @@ Action declare_compare(CLI::App& app) {
       refuse_given(app, {"--set", "--replan"},
                    "changes a PLAN; of schedules every value has its own flag");
       refuse_given(app, {"--risk", "--spread"}, "goes with a plan and a trace");
+      refuse_given(app, {"--activations-for-weight"},
+                   "is for simulate --schedule; compare counts whole microbatches in memory");
       if (!arguments->scenario.schedule.empty())
         refuse_shape_of_files(app, read_words("--schedule", arguments->scenario.schedule));
       if (arguments->conditions.memory_limit.empty()) {

@@ -167,9 +167,19 @@ int show_sweep(Console& console, const SimulateArguments& arguments,
   return 0;
 }
 
-int show_schedules(Console& console, const SimulateArguments& arguments) {
+/// A sweep draws and writes no timeline: there would be one for each of its rows.
+void refuse_timeline_of_sweep(const CLI::App& app, const std::string& remedy) {
+  refuse_given(app, {"--trace", "--svg", "--nvtx", "--draw"},
+               concat("is of one timeline, and a sweep has one for each row; ", remedy));
+}
+
+int show_schedules(Console& console, const CLI::App& app, const SimulateArguments& arguments) {
   const std::vector<ScheduleSetting> settings = settings_of(arguments.scenario, console);
-  if (settings.size() > 1) return show_sweep(console, arguments, settings);
+  if (settings.size() > 1) {
+    refuse_timeline_of_sweep(
+        app, "give one --schedule, and one value of --stages, --virtual and --microbatches");
+    return show_sweep(console, arguments, settings);
+  }
   const Scenario scenario = scenario_of(settings.front(), arguments.scenario);
   const Outcome outcome = simulate_scenario(console, arguments, scenario);
   const Timeline& timeline = outcome.run.timeline;
@@ -456,12 +466,12 @@ void refuse_without_effect(const CLI::App& app, const SimulateArguments& argumen
     refuse_given(app, {"--samples"}, "goes with --jitter or --run-time");
 }
 
-/// A sweep draws and writes no timeline, and asks none of the other questions.
+/// A sweep of a plan asks none of the other questions.
 void refuse_beside_sweep(const CLI::App& app) {
-  refuse_given(app,
-               {"--iterations", "--jitter", "--mtbf", "--output-tokens", "--risk", "--trace",
-                "--svg", "--nvtx", "--draw"},
-               "is about one timeline; give each --set a single value");
+  const std::string remedy = "give each --set a single value";
+  refuse_timeline_of_sweep(app, remedy);
+  refuse_given(app, {"--iterations", "--jitter", "--mtbf", "--output-tokens", "--risk"},
+               concat("is about one plan; ", remedy));
 }
 
 }  // namespace
@@ -475,10 +485,12 @@ Action declare_simulate(CLI::App& app) {
     if (arguments->plan.empty() && arguments->scenario.schedule.empty())
       fail_usage("simulate needs either a PLAN or --schedule NAME; see stagecraft simulate --help");
     refuse_without_effect(app, *arguments);
+    if (console.json())
+      refuse_given(app, {"--draw"}, "draws for people; leave it out, or --json, or use --svg FILE");
     read_risk(arguments->risk);
     if (!arguments->jitter.empty()) read_percent("--jitter", arguments->jitter);
     if (change_sets(arguments->changes).size() > 1) refuse_beside_sweep(app);
-    return arguments->plan.empty() ? show_schedules(console, *arguments)
+    return arguments->plan.empty() ? show_schedules(console, app, *arguments)
                                    : show_plan(console, *arguments);
   };
 }

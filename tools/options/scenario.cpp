@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -38,6 +40,12 @@ bool splits_backward(const ScenarioOptions& options, const ScheduleSetting& sett
   const bool both = !options.backward_input.empty() && !options.backward_weight.empty();
   if (!trains && (split || whole))
     fail_usage(name_of(setting), " has no backward; leave the times of backwards away");
+  if (!trains && options.recompute != "none") {
+    fail_usage(name_of(setting),
+               " has no backward, so there is nothing to recompute; leave --recompute away");
+  }
+  if (!trains && options.norm != "none")
+    fail_usage(name_of(setting), " has no gradients, and so no norm of them; leave --norm away");
   if (trains && (split == whole || split != both)) {
     fail_usage(
         "--schedule needs either --backward, or both --backward-input and --backward-weight");
@@ -104,6 +112,61 @@ void time_norm(const Program& program, Duration time, Costs& costs) {
   }
 }
 
+/// Of a microbatch's activations, by stages of a pipe: what a forward keeps, and the part of it
+/// that the input gradient leaves for the weight gradient.
+struct KeptActivations {
+  std::vector<Bytes> saved, for_weight;
+};
+
+bool is_percentage(const std::string& text) {
+  return text.ends_with('%');
+}
+
+std::vector<Bytes> for_weight_of(const ScenarioOptions& options, const ScheduleShape& shape,
+                                 const std::vector<Bytes>& saved) {
+  const char* const flag = "--activations-for-weight";
+  const std::string& text = options.activations_for_weight;
+  if (text.empty()) return saved;
+  if (is_percentage(text)) {
+    const double part = read_percent(flag, text);
+    std::vector<Bytes> parts;
+    for (const Bytes bytes : saved)
+      parts.push_back(std::llround(part * static_cast<double>(bytes)));
+    return parts;
+  }
+  const std::vector<Bytes> parts = per_stage(flag, read_byte_list(flag, text), shape);
+  for (std::size_t s = 0; s < parts.size(); ++s) {
+    if (parts[s] <= saved[s]) continue;
+    fail_usage(flag, ": ", format_bytes(parts[s]), " of stage ", s,
+               " are more than its activations, ", format_bytes(saved[s]));
+  }
+  return parts;
+}
+
+/// Without sizes they are all as large, and only the part matters.
+KeptActivations activations_of(const ScenarioOptions& options, const ScheduleShape& shape) {
+  constexpr Bytes unit = 1'000'000;
+  const std::vector<Bytes> saved =
+      options.activations.empty()
+          ? std::vector<Bytes>(index(shape.devices) * index(shape.virtual_stages), unit)
+          : per_stage("--activations", read_byte_list("--activations", options.activations), shape);
+  return {saved, for_weight_of(options, shape, saved)};
+}
+
+/// Their sums as hints, of which only the ratio matters: schedules multiply them by microbatches.
+void add_activations(const KeptActivations& kept, ScheduleHints& hints) {
+  constexpr double most = double{1} * (Bytes{1} << 32);
+  const auto sum = [](const std::vector<Bytes>& bytes) {
+    return std::accumulate(bytes.begin(), bytes.end(), 0.0,
+                           [](double all, Bytes one) { return all + static_cast<double>(one); });
+  };
+  const double saved = sum(kept.saved), for_weight = sum(kept.for_weight);
+  if (saved < 1) return;
+  const double scale = std::min(1.0, most / saved);
+  hints.saved = std::llround(scale * saved);
+  hints.saved_for_weight = std::llround(scale * for_weight);
+}
+
 /// Automatic schedules reckon with these.
 ScheduleHints hints_of(const std::vector<ChunkCosts>& stages, int devices, Duration transfer) {
   ScheduleHints hints{.forward = {}, .backward_input = {}, .backward_weight = {}};
@@ -139,21 +202,19 @@ void add_memory(const ScenarioOptions& options, const ScheduleSetting& setting,
   if (options.message.empty() && options.activations.empty()) return;
   const auto stages = static_cast<std::size_t>(schedule.stages);
   const auto in_pipe = static_cast<std::size_t>(stages_per_pipe(schedule));
-  std::vector<Bytes> saved(in_pipe, 0);
-  if (!options.activations.empty()) {
-    saved = per_stage("--activations", read_byte_list("--activations", options.activations),
-                      setting.shape);
-  }
+  KeptActivations activations{std::vector<Bytes>(in_pipe, 0), std::vector<Bytes>(in_pipe, 0)};
+  if (!options.activations.empty()) activations = activations_of(options, setting.shape);
   const Bytes message =
       options.message.empty() ? 0 : read_bytes("--message", options.message) / schedule.parts;
   for (std::size_t s = 0; s < stages; ++s) {
-    const Bytes kept = saved[s % saved.size()] / schedule.parts;
+    const std::size_t in_model = s % activations.saved.size();
     const bool is_first = s % in_pipe == 0, is_last = (s + 1) % in_pipe == 0;
     lowering.boundary.push_back(is_last ? 0 : message);
-    lowering.memory.push_back({{.saved = kept,
-                                .saved_for_weight = kept,
-                                .input = is_first ? 0 : message,
-                                .output = is_last ? 0 : message}});
+    lowering.memory.push_back(
+        {{.saved = activations.saved[in_model] / schedule.parts,
+          .saved_for_weight = activations.for_weight[in_model] / schedule.parts,
+          .input = is_first ? 0 : message,
+          .output = is_last ? 0 : message}});
   }
 }
 
@@ -260,6 +321,10 @@ void declare_scenario(CLI::App& app, ScenarioOptions& options) {
   app.add_option("--activations", options.activations,
                  "Memory of a microbatch's activations on a device, or one size per stage (0B)")
       ->type_name("SIZE");
+  app.add_option("--activations-for-weight", options.activations_for_weight,
+                 "With split backwards: the part of the activations that the input gradient leaves "
+                 "for the weight gradient, a percentage or, with --activations, a size (100%)")
+      ->type_name("PERCENT|SIZE");
   app.add_option("--recompute", options.recompute, "Recomputation: none or full (none)")
       ->type_name("R")
       ->check(CLI::IsMember({"none", "full"}));
@@ -295,6 +360,38 @@ void refuse_idle_fused(const ScenarioOptions& options,
       options.schedule, " has none");
 }
 
+/// Whether the order depends on what activations take, and what of them waits for the weight
+/// gradient.
+bool reckons_with_memory(const ScheduleSetting& setting) {
+  constexpr std::array reckoning{zb_auto, zb_1p, zb_2p, zbv_auto, v_half, v_min};
+  return setting.kind != nullptr &&
+         std::ranges::find(reckoning, setting.kind->generate) != reckoning.end();
+}
+
+/// A part of activations waits only where backwards are split, and is told apart only where sizes
+/// are given, or where the order itself reckons with them.
+void refuse_idle_part(const ScenarioOptions& options,
+                      const std::vector<ScheduleSetting>& settings) {
+  const char* const flag = "--activations-for-weight";
+  const std::string& text = options.activations_for_weight;
+  if (text.empty()) return;
+  const bool any_splits = std::ranges::any_of(settings, [](const ScheduleSetting& setting) {
+    return setting.file ? splits_backward(setting.file->schedule) : setting.kind->splits_backward;
+  });
+  if (!any_splits) {
+    fail_usage(flag, " is of backwards in two parts, as in zb-h1 and zb-2p; ", options.schedule,
+               " has whole ones");
+  }
+  if (!options.activations.empty()) return;
+  if (!is_percentage(text)) {
+    fail_usage(flag, " ", text, " is a part of the activations, whose size is missing: ",
+               "add --activations SIZE, or give a percentage");
+  }
+  if (std::ranges::any_of(settings, reckons_with_memory)) return;
+  fail_usage(flag, " changes nothing here without --activations SIZE, for ", options.schedule,
+             " has the same order in any memory; zb-auto, zb-2p and zbv-auto have not");
+}
+
 }  // namespace
 
 std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console& console) {
@@ -319,6 +416,7 @@ std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console
     }
   }
   refuse_idle_fused(options, settings);
+  refuse_idle_part(options, settings);
   return settings;
 }
 
@@ -351,7 +449,10 @@ Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
   if (setting.file) {
     given = *setting.file;
   } else {
-    if (setting.kind->splits_backward) shape.hints = hints_of(stages, shape.devices, transfer);
+    if (setting.kind->splits_backward) {
+      shape.hints = hints_of(stages, shape.devices, transfer);
+      add_activations(activations_of(options, shape), shape.hints);
+    }
     given.schedule = setting.kind->generate(shape);
   }
   share_among(stages, given.schedule.parts);

@@ -27,6 +27,7 @@ struct ScenarioOptions {
   std::string transfer = "0ns";
   std::string recompute = "none";
   std::string message, bandwidth, activations;
+  std::string activations_for_weight;  ///< of `activations`, or a percentage; empty: all
   std::optional<int> devices_per_node;
   std::string norm = "none";
   std::string norm_time;  ///< empty: as `transfer`

@@ -36,6 +36,11 @@ std::optional<Serving> serving_of(const ServingOptions& options, const ScheduleS
     }
     return {};
   }
+  if (options.prompt && options.cache_per_token.empty()) {
+    fail_usage(
+        "--prompt goes with --cache-per-token SIZE: a prompt's tokens take part in no time, ",
+        "only in what is cached");
+  }
   const Bytes cache = options.cache_per_token.empty()
                           ? 0
                           : read_bytes("--cache-per-token", options.cache_per_token);

@@ -22,13 +22,53 @@ struct Column {
   std::string (*cell)(const Outcome& outcome);
 };
 
+bool never_ends(const Outcome& outcome) {
+  return !outcome.run.stranded.empty();
+}
+
 std::string numbers_only(const Outcome& outcome, const std::string& text) {
-  return outcome.refusal ? "-" : text;
+  return outcome.refusal || never_ends(outcome) ? "-" : text;
 }
 
 int most_in_flight(const Timeline& timeline) {
   const std::vector<int> held = peak_in_flight(timeline);
   return held.empty() ? 0 : *std::max_element(held.begin(), held.end());
+}
+
+std::string step_of(const Outcome& outcome) {
+  if (outcome.refusal) return "refused";
+  return never_ends(outcome) ? "never ends" : format_duration(step_time(outcome.run.timeline));
+}
+
+/// Of the device that holds most.
+std::string highest_memory(const Outcome& outcome) {
+  Bytes most = 0;
+  for (const MemoryPeak& peak : memory_peaks(outcome.run.timeline))
+    most = std::max(most, peak.bytes);
+  return format_bytes(most);
+}
+
+Bytes most_cache(const Serving& served) {
+  return served.peak_cache.empty() ? 0 : std::ranges::max(served.peak_cache);
+}
+
+/// Times and rates that only some sweeps have.
+void add_rarer_columns(const std::vector<Outcome>& outcomes, std::vector<Column>& columns) {
+  const auto any = [&](auto has) { return std::any_of(outcomes.begin(), outcomes.end(), has); };
+  const bool serves = any([](const Outcome& o) { return o.served.has_value(); });
+  columns.insert(
+      columns.end(),
+      {{">highest memory", any([](const Outcome& o) { return takes_memory(o.run.timeline); }),
+        [](const Outcome& o) { return numbers_only(o, highest_memory(o)); }},
+       {">further iteration", any([](const Outcome& o) { return o.steady_step.has_value(); }),
+        [](const Outcome& o) { return o.steady_step ? format_duration(*o.steady_step) : "-"; }},
+       {">latency p50", serves,
+        [](const Outcome& o) { return o.served ? format_duration(o.served->latency.p50) : "-"; }},
+       {">tokens/s", serves,
+        [](const Outcome& o) { return o.served ? readable(o.served->tokens_per_second) : "-"; }},
+       {">highest cache",
+        any([](const Outcome& o) { return o.served && most_cache(*o.served) > 0; }),
+        [](const Outcome& o) { return o.served ? format_bytes(most_cache(*o.served)) : "-"; }}});
 }
 
 std::vector<Column> columns_for(const std::vector<Outcome>& outcomes) {
@@ -49,10 +89,7 @@ std::vector<Column> columns_for(const std::vector<Outcome>& outcomes) {
            [](const Outcome& o) { return std::to_string(o.setting.shape.virtual_stages); }},
           {">microbatches", true,
            [](const Outcome& o) { return std::to_string(o.setting.shape.microbatches); }},
-          {">step", true,
-           [](const Outcome& o) {
-             return o.refusal ? std::string("refused") : format_duration(step_time(o.run.timeline));
-           }},
+          {">step", true, step_of},
           {">per microbatch", true,
            [](const Outcome& o) {
              const int microbatches = std::max(1, o.setting.shape.microbatches);
@@ -129,6 +166,7 @@ ordered_json outcome_json(const Outcome& outcome) {
 
 std::string sweep_table(const std::vector<Outcome>& outcomes, bool unicode) {
   std::vector<Column> columns = columns_for(outcomes);
+  add_rarer_columns(outcomes, columns);
   std::erase_if(columns, [](const Column& column) { return !column.shown; });
   std::vector<std::string> headings;
   for (const Column& column : columns) headings.push_back(column.heading);
