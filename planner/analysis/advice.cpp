@@ -37,6 +37,15 @@ std::vector<ChangeSet> one_more(const std::vector<Change>& before,
   return sets;
 }
 
+/// Whether the framework has words for what the edit changes of how devices share work: reasons
+/// against the plan as it is are no leave to go further that way.
+bool has_words_for(const Target& target, const Parallelism& before, const Parallelism& after) {
+  const auto may_be = [](bool has_it, int was, int is) { return has_it || is == was || is <= 1; };
+  return may_be(target.context_parallel, before.context, after.context) &&
+         may_be(target.expert_parallel, before.expert, after.expert) &&
+         (target.sequence_parallel || before.sequence || !after.sequence);
+}
+
 /// Tries edits of one plan, each of them once.
 class Advisor {
  public:
@@ -124,6 +133,7 @@ class Advisor {
                        .flags = {},
                        .plan = after.plan,
                        .prediction = predict(after.plan, after.profile, after.cluster)};
+      edit.is_told = is_told(after, changes);
       edit.faster_by = 1 - seconds(edit.prediction.step) / seconds(now_);
       return edit;
     } catch (const Error& error) {
@@ -143,10 +153,21 @@ class Advisor {
   /// What stands in the way of the plan as it is, a script's own oddities, is no reason.
   bool is_run(const LoadedPlan& after) const {
     if (question_.target == nullptr) return true;
+    if (!has_words_for(*question_.target, plain_.plan.parallelism, after.plan.parallelism))
+      return false;
     return std::ranges::all_of(
         reasons_against(*question_.target, after), [&](const std::string& reason) {
           return std::ranges::find(known_reasons_, reason) != known_reasons_.end();
         });
+  }
+
+  /// A framework knows nothing of what leaves its launch as it is, and has no launch for what it
+  /// does not run; a script of its own it runs, whatever we have against it.
+  bool is_told(const LoadedPlan& after, const std::vector<Change>& changes) const {
+    const Target* target = question_.target;
+    if (target == nullptr || target->format.empty()) return true;
+    if (!question_.is_of_script && !has_launch(*target, after)) return false;
+    return !flag_edits(target, plain_, after, changes).empty();
   }
 
   /// The best of them, with the flags that make them.
@@ -170,6 +191,7 @@ class Advisor {
       at.plan = best.plan;
       std::vector<AdvisedEdit> further =
           tried(one_more(best.changes, advising::edits_to_try(at, question_.target)));
+      std::erase_if(further, [](const AdvisedEdit& edit) { return !edit.is_told; });
       if (further.empty()) break;
       const auto next = std::ranges::min_element(further, advising::is_better);
       if (!advising::is_gain(next->prediction, best.prediction)) break;

@@ -22,6 +22,7 @@ struct AdvisedEdit {
   Plan plan;
   Prediction prediction;
   double faster_by = 0;  ///< part of the step that the plan takes now; negative: slower
+  bool is_told = true;   ///< the target has words for it: without them it is a part of others only
 };
 
 /// Of the fullest device, the bytes at its peak and those that may be used (nothing: unlimited).
@@ -35,7 +36,8 @@ struct AdviceQuestion {
   /// The framework that carries plans out: only edits that it runs are advice. Null: our own words,
   /// and nothing but what a plan may be.
   const Target* target = nullptr;
-  ScriptFlags script;  ///< of the launch script that the plan was read from; empty: of none
+  bool is_of_script = false;  ///< the plan is what a launch script of the target says
+  ScriptFlags script;         ///< of the launch script that the plan was read from; empty: of none
   std::vector<std::string> keep;  ///< keys of `change_kinds` whose values must stay
   int depth = 4;                  ///< edits one after another in `together`; below 3: none
   std::size_t top = 8;            ///< single edits, and pairs, at most so many of each

@@ -137,6 +137,15 @@ Change read_change(std::string_view text) {
   return change;
 }
 
+bool is_change_key(const std::string& name) {
+  try {
+    read_change(concat(name, "=1"));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 bool takes_integers(const Change& change) {
   return std::ranges::any_of(change_kinds(), [&](const ChangeKind& kind) {
     return kind.key == change.key && kind.is_list_of_integers;

@@ -28,6 +28,8 @@ const std::vector<ChangeKind>& change_kinds();
 /// "KEY=VALUE", with the key as `change_kinds` spells it or by an alias of the field (`mbs`, `gbs`,
 /// `pipeline-parallel`, …). Throws Error (usage) for a key that nothing has, naming the nearest.
 Change read_change(std::string_view text);
+/// Whether `read_change` knows the key.
+bool is_change_key(const std::string& name);
 /// Of a key whose values are integers, where a range may stand.
 bool takes_integers(const Change& change);
 

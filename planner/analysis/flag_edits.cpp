@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "planner/interop/exporters.hpp"
 #include "planner/interop/exporters/megatron.hpp"
@@ -70,6 +71,17 @@ std::string exported(const Target& target, const LoadedPlan& loaded) {
   return "";
 }
 
+/// Nothing where the target has no words for the plan; Megatron-LM has for parts of it.
+std::optional<std::vector<ConfigurationLine>> launch_of(const Target& target,
+                                                        const LoadedPlan& loaded) {
+  if (target.name == megatron_target.name) return megatron_lines(loaded);
+  try {
+    return lines_of(exported(target, loaded));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 /// In the order of the launch after the change, then what it leaves out.
 std::vector<FlagEdit> difference_of(const std::vector<ConfigurationLine>& before,
                                     const std::vector<ConfigurationLine>& after) {
@@ -100,13 +112,17 @@ std::vector<FlagEdit> own_words(const std::vector<Change>& changes) {
 std::vector<FlagEdit> flag_edits(const Target* target, const LoadedPlan& before,
                                  const LoadedPlan& after, const std::vector<Change>& changes) {
   if (target == nullptr || target->format.empty()) return own_words(changes);
-  if (target->name == megatron_target.name)
-    return difference_of(megatron_lines(before), megatron_lines(after));
-  try {
-    return difference_of(lines_of(exported(*target, before)), lines_of(exported(*target, after)));
-  } catch (const Error&) {
-    return own_words(changes);  // what stands in its way is said elsewhere
-  }
+  const auto launch_before = launch_of(*target, before), launch_after = launch_of(*target, after);
+  if (!launch_before || !launch_after) return own_words(changes);  // said elsewhere why
+  return difference_of(*launch_before, *launch_after);
+}
+
+bool has_launch(const Target& target, const LoadedPlan& loaded) {
+  return launch_of(target, loaded).has_value();
+}
+
+bool is_in_own_words(const std::vector<FlagEdit>& edits) {
+  return std::ranges::all_of(edits, [](const FlagEdit& edit) { return edit.name == "--set"; });
 }
 
 std::vector<FlagEdit> as_in_script(std::vector<FlagEdit> edits, const ScriptFlags& script) {

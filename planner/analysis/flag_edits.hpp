@@ -21,10 +21,16 @@ struct FlagEdit {
   bool operator==(const FlagEdit&) const = default;
 };
 
-/// Of the target's launch, in its own words; without a target `--set KEY VALUE` of our own. Both
-/// plans are what the target runs, or nearly: what stands in its way is not said here.
+/// Of the target's launch, in its own words; without a target, and where it has none for one of the
+/// plans, `--set KEY VALUE` of our own. What stands in the way is not said here.
 std::vector<FlagEdit> flag_edits(const Target* target, const LoadedPlan& before,
                                  const LoadedPlan& after, const std::vector<Change>& changes);
+
+/// Whether the target, which has a format, has words for the plan.
+bool has_launch(const Target& target, const LoadedPlan& loaded);
+
+/// Whether all are changes of the plan, for want of other words.
+bool is_in_own_words(const std::vector<FlagEdit>& edits);
 
 /// Flags of a launch script as it has them, by name with dashes; a switch is "on".
 using ScriptFlags = std::map<std::string, std::string>;

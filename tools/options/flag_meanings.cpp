@@ -22,7 +22,7 @@ struct FlagMeaning {
 const std::vector<FlagMeaning>& meanings() {
   static const std::vector<FlagMeaning> all{
       {{"--tensor-model-parallel-size", "--tensor-parallel-size", "--tensor-parallel-degree",
-        "--tensor-parallel", "--tp", "--tp-size"},
+        "--tensor-parallel", "--tp", "--tp-size", "--model-parallel-size"},
        {"--tp"},
        "tp"},
       {{"--pipeline-model-parallel-size", "--pipeline-parallel-size", "--pipeline-parallel-degree",
@@ -47,7 +47,7 @@ const std::vector<FlagMeaning>& meanings() {
       {{"--expert-tensor-parallel-size", "--etp"}, {"--expert-tensor-parallel"}},
       {{"--micro-batch-size", "--microbatch-size", "--micro-batch", "--mbs",
         "--train-micro-batch-size-per-gpu", "--per-device-train-batch-size",
-        "--pipeline-parallel-microbatch-size"},
+        "--pipeline-parallel-microbatch-size", "--local-batch-size"},
        {"--mbs", "--microbatch"},
        "mbs"},
       {{"--global-batch-size", "--global-batch", "--gbs", "--batch-size", "--train-batch-size",
@@ -67,7 +67,8 @@ const std::vector<FlagMeaning>& meanings() {
        {},
        "CLUSTER names the devices: 2x8xh100 are 2 nodes of 8"},
       {{"--use-distributed-optimizer", "--zero-stage", "--zero", "--fsdp", "--use-megatron-fsdp",
-        "--data-parallel-sharding-strategy", "--sharding"},
+        "--data-parallel-sharding-strategy", "--fsdp-reshard-after-forward", "--zero-optimization",
+        "--sharding"},
        {"--sharding"},
        "sharding"},
       {{"--bf16", "--fp16", "--fp8", "--fp8-format", "--dtype", "--precision"},
@@ -99,7 +100,8 @@ const std::vector<FlagMeaning>& meanings() {
        "recompute-modules"},
       {{"--recompute-granularity", "--recompute-method", "--recompute-activations",
         "--activation-checkpointing", "--activation-checkpoint", "--gradient-checkpointing",
-        "--checkpoint-activations", "--recompute"},
+        "--checkpoint-activations", "--recompute-num-layers", "--activation-checkpoint-interval",
+        "--selective-ac-option", "--recompute"},
        {"--recompute"},
        "recompute"},
       {{"--overlap-grad-reduce", "--ddp-bucket-size", "--bucket-cap-mb", "--gradient-bucket"},
@@ -108,6 +110,14 @@ const std::vector<FlagMeaning>& meanings() {
       {{"--pipeline-schedule", "--pipeline-parallel-schedule", "--schedule"},
        {"--schedule"},
        "schedule"},
+      {{"--pipeline-model-parallel-layout", "--decoder-first-pipeline-num-layers",
+        "--decoder-last-pipeline-num-layers", "--module-fqns-per-model-part", "--partition-method",
+        "--parts", "--layers"},
+       {},
+       "layers"},
+      {{"--sequence-parallel", "--enable-sequence-parallel", "--sp"},
+       {"--sequence-parallel"},
+       "sp"},
       {{"--framework", "--target"}, {"--for"}},
       {{"--gpu-memory", "--mem", "--memory-per-gpu", "--device-memory"}, {"--memory"}},
       {{"--out", "--output-file", "--save"}, {"--output"}},
@@ -138,6 +148,17 @@ std::string option_of_same_meaning(std::string_view unknown,
     if (!meaning.key.empty() && has("--set") && has("--replan"))
       return concat("--set ", meaning.key, "=VALUE changes it");
     if (!meaning.otherwise.empty()) return std::string(meaning.otherwise);
+  }
+  return "";
+}
+
+std::string key_of_flag(std::string_view name) {
+  name = name.substr(name.rfind('.') + 1);
+  while (name.starts_with('-')) name.remove_prefix(1);
+  const std::string flag = "--" + with_dashes(name);
+  for (const FlagMeaning& meaning : meanings()) {
+    if (std::ranges::find(meaning.others, flag) != meaning.others.end())
+      return std::string(meaning.key);
   }
   return "";
 }

@@ -14,4 +14,9 @@ namespace stagecraft {
 std::string option_of_same_meaning(std::string_view unknown,
                                    const std::vector<std::string>& options);
 
+/// The key of --set that changes what a framework's flag or line of a configuration says: "tp" of
+/// "--tensor-model-parallel-size", of "tensor_parallel_degree" and of
+/// "config.training.local_batch_size" "mbs"; empty where no key does.
+std::string key_of_flag(std::string_view name);
+
 }  // namespace stagecraft

@@ -18,9 +18,7 @@ using nlohmann::ordered_json;
 /// Flags beside each other, as many as go in a line.
 std::string flags_of(const AdvisedEdit& edit, bool unicode) {
   constexpr std::size_t widest = 96;
-  const bool is_own =
-      std::ranges::all_of(edit.flags, [](const FlagEdit& flag) { return flag.name == "--set"; });
-  if (is_own) return "";  // the row's name says it
+  if (is_in_own_words(edit.flags)) return "";  // the row's name says it
   std::string text, line;
   for (const FlagEdit& flag : edit.flags) {
     const std::string words = to_string(flag, unicode);

@@ -75,7 +75,8 @@ class Edits {
   /// Modules of Megatron-LM's layers that give back much for little work.
   void add_modules_again() {
     const bool has_them = target_ == nullptr || target_->recompute_modules;
-    if (!estimates_ || !has_them || plan_.kernels.framework != Framework::megatron) return;
+    if (!estimates_ || !is_on_gpus() || !has_them || plan_.kernels.framework != Framework::megatron)
+      return;
     const LayerModules known = modules_of(model_);
     LayerModules modules;
     using enum LayerModule;
@@ -105,9 +106,15 @@ class Edits {
       add({{"sp", plan_.parallelism.sequence ? "off" : "on"}});
   }
 
+  /// Kernels of GPUs are none of what other devices run.
+  bool is_on_gpus() const {
+    return std::ranges::none_of(
+        cluster_.kinds, [](const DeviceKind& kind) { return kind.generic || kind.name == "cpu"; });
+  }
+
   /// What of layers is not measured: how tokens get to experts, and what the host sends at once.
   void add_launching() {
-    if (!estimates_) return;
+    if (!estimates_ || !is_on_gpus()) return;
     const LayerKernels& kernels = plan_.kernels;
     if (plan_.parallelism.expert > 1 && (target_ == nullptr || target_->dispatchers)) {
       // Racks of NVLink have the one, boxes of eight either.

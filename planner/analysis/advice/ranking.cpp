@@ -22,7 +22,7 @@ bool is_better(const AdvisedEdit& a, const AdvisedEdit& b) {
 }
 
 bool is_advice(const AdvisedEdit& edit, const Prediction& now) {
-  if (!edit.prediction.fits) return false;
+  if (!edit.prediction.fits || !edit.is_told) return false;
   return !now.fits || edit.faster_by >= least_gain;
 }
 
@@ -37,7 +37,7 @@ bool beats_its_parts(const AdvisedEdit& pair, const std::vector<AdvisedEdit>& si
     const bool is_part = std::ranges::all_of(single.changes, [&](const Change& change) {
       return std::ranges::find(pair.changes, change) != pair.changes.end();
     });
-    return is_part && single.prediction.fits &&
+    return is_part && single.prediction.fits && single.is_told &&
            seconds(pair.prediction.step) > (1 - least_gain) * seconds(single.prediction.step);
   });
 }
@@ -62,8 +62,8 @@ void leave_few_without_pipeline(std::vector<AdvisedEdit>& edits, int most) {
 }
 
 bool is_among(const AdvisedEdit& edit, const std::vector<AdvisedEdit>& others) {
-  return std::ranges::any_of(others,
-                             [&](const AdvisedEdit& other) { return is_same(edit, other); });
+  return std::ranges::any_of(
+      others, [&](const AdvisedEdit& other) { return other.is_told && is_same(edit, other); });
 }
 
 std::optional<AdvisedEdit> best_of(const std::vector<AdvisedEdit>& singles,
@@ -71,7 +71,7 @@ std::optional<AdvisedEdit> best_of(const std::vector<AdvisedEdit>& singles,
   std::optional<AdvisedEdit> best;
   for (const auto* edits : {&singles, &pairs}) {
     for (const AdvisedEdit& edit : *edits) {
-      if (!best || is_better(edit, *best)) best = edit;
+      if (edit.is_told && (!best || is_better(edit, *best))) best = edit;
     }
   }
   return best;

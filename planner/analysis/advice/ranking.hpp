@@ -22,7 +22,7 @@ std::pair<double, Duration> rank(const Prediction& prediction);
 /// By rank, then the shorter list of changes.
 bool is_better(const AdvisedEdit& a, const AdvisedEdit& b);
 
-/// Whether the edit fits, and is faster than the plan now if that fits.
+/// Whether the edit fits, has words, and is faster than the plan now if that fits.
 bool is_advice(const AdvisedEdit& edit, const Prediction& now);
 
 /// Whether the step is shorter than before by enough to be told, or fits where that did not.

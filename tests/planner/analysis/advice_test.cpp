@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/analysis/advice/edits.hpp"
 #include "planner/analysis/frameworks.hpp"
 #include "planner/analysis/stage_recomputation.hpp"
 #include "planner/costs/compile.hpp"
@@ -207,6 +208,41 @@ TEST_CASE("advice reaches plans without a pipeline, which need several changes a
   });
   REQUIRE(without_pipeline != advice.singles.end());
   CHECK(simulated(plan, without_pipeline->changes) == without_pipeline->prediction.step);
+}
+
+TEST_CASE("kernels of GPUs are advised to GPUs only") {
+  const auto keys_of = [](const std::string& cluster) {
+    std::set<std::string> keys;
+    const LoadedPlan plan = with(even_plan(2, 1, 2, cluster), {"recompute=full", "sp=on"});
+    for (const advising::ChangeSet& edit : advising::edits_to_try(plan, nullptr)) {
+      for (const auto& [key, value] : edit) keys.insert(key);
+    }
+    return keys;
+  };
+  const std::set<std::string> on_gpus = keys_of("4xa100"), on_cpus = keys_of("4xcpu");
+  for (const char* key : {"fused-loss", "cuda-graphs", "overlap"}) {
+    CAPTURE(key);
+    CHECK(on_gpus.contains(key));
+    CHECK_FALSE(on_cpus.contains(key));
+  }
+  CHECK(on_cpus.contains("recompute"));
+}
+
+TEST_CASE("a framework that does not run the plan is advised only what it runs") {
+  const LoadedPlan plan =
+      with(even_plan(4, 1, 1, "8xa100"), {"cp=2", "recompute=full", "batch=16"});
+  const Target* target = GENERATE(&deepspeed_target, &torch_target);
+  REQUIRE(reasons_against(*target, plan).empty() == target->context_parallel);
+  const Advice advice = advise(plan, {.target = target, .keep = {}, .depth = 3});
+  const std::vector<AdvisedEdit> rows = rows_of(advice);
+  REQUIRE_FALSE(rows.empty());
+  for (const AdvisedEdit& row : rows) {
+    CAPTURE(std::string(target->name), to_string(row.changes));
+    LoadedPlan after = plan;
+    after.plan = row.plan;
+    CHECK(reasons_against(*target, after).empty());
+    CHECK((target->context_parallel || row.plan.parallelism.context == 1));
+  }
 }
 
 TEST_CASE("no plan is advised twice, and no degree that stays is named") {
