@@ -16,9 +16,11 @@
 #include "tools/launch/interrupt.hpp"
 #include "tools/options/applicable.hpp"
 #include "tools/options/arguments.hpp"
+#include "tools/options/flag_meanings.hpp"
 #include "tools/options/memory_options.hpp"
 #include "tools/options/plan_options.hpp"
 #include "tools/reports/advice_report.hpp"
+#include "tools/reports/kept_plan.hpp"
 #include "tools/reports/progress.hpp"
 #include "tools/reports/results.hpp"
 
@@ -152,23 +154,41 @@ Advised read_input(Console& console, const CLI::App& app, const AdviseArguments&
   return {.loaded = std::move(loaded), .target = target, .import_command = {}};
 }
 
-void note_own_oddities(Console& console, const Target& target, const LoadedPlan& loaded) {
+void note_own_oddities(Console& console, const AdviceQuestion& question, const LoadedPlan& loaded) {
+  if (question.target == nullptr) return;
+  const Target& target = *question.target;
   LoadedPlan plain = loaded;
   plain.plan.search.reset();
   const auto reasons = reasons_against(target, plain);
   if (reasons.empty()) return;
-  console.note(concat("the plan as it is does not run in ", target.system, ": ", reasons.front(),
-                      "; what is advised has no more against it than that"));
+  const bool goes_on = question.is_of_script || target.format.empty() || has_launch(target, plain);
+  console.note(concat(
+      "the plan as it is does not run in ", target.system, ": ", reasons.front(),
+      goes_on ? "; what is advised has no more against it than that" : "; what is advised does"));
 }
 
-/// The command whose step the row has.
-std::string again(const Advised& advised, const AdvisedEdit& edit) {
-  if (advised.import_command.empty()) {
-    return fmt::format("stagecraft simulate {}{}\n", word_of_shell(advised.loaded.path),
-                       set_flags(edit.changes));
+/// Whose words the rows are in; nothing where they are our own, as nobody asked for others.
+std::string heading_of_words(const Target* target, const std::vector<AdvisedEdit>& edits) {
+  if (target == nullptr || target->format.empty() || edits.empty()) return "";
+  const bool is_own = std::ranges::all_of(
+      edits, [](const AdvisedEdit& edit) { return is_in_own_words(edit.flags); });
+  if (is_own) {
+    return fmt::format(
+        "as changes of the plan; `stagecraft export {}` writes the launch of what they make\n",
+        target->name);
   }
-  return fmt::format("{}\nstagecraft simulate plan.json{}\n", advised.import_command,
-                     set_flags(edit.changes));
+  return fmt::format("in the words of {} {}\n", target->system, target->version);
+}
+
+/// The command whose step the row has, and that keeps it as a plan; `file` holds that already.
+std::string again(const Advised& advised, const AdvisedEdit& edit, const std::string& file) {
+  const bool is_plan = advised.import_command.empty();
+  const std::string keep = file.empty() ? " --write-plan better.json" : "";
+  return fmt::format(
+      "the best again{}\n{}stagecraft simulate {}{}{}\n",
+      file.empty() || file == "-" ? ", to keep as a plan" : concat(", whose plan is in ", file),
+      is_plan ? "" : advised.import_command + "\n",
+      is_plan ? word_of_shell(advised.loaded.path) : "plan.json", set_flags(edit.changes), keep);
 }
 
 /// The best of all rows; nothing without any.
@@ -208,10 +228,20 @@ int report_nothing_fits(Console& console, const Advised& advised, const Advice& 
       &result);
 }
 
+/// Keys of --set, or flags of a framework that say the same.
+std::vector<std::string> read_names_to_keep(const std::string& text) {
+  std::vector<std::string> names;
+  for (const std::string& word : read_words("--keep", text)) {
+    const std::string key = key_of_flag(word);
+    names.push_back(is_change_key(word) || key.empty() ? word : key);
+  }
+  return names;
+}
+
 int give_advice(Console& console, const CLI::App& app, const AdviseArguments& arguments) {
   AdviceQuestion question{.target = nullptr, .keep = {}, .stop = {}};
   if (!arguments.target.empty()) question.target = &find_target(arguments.target);
-  if (!arguments.keep.empty()) question.keep = read_words("--keep", arguments.keep);
+  if (!arguments.keep.empty()) question.keep = read_names_to_keep(arguments.keep);
   question.top = static_cast<std::size_t>(arguments.top);
   question.depth = arguments.depth;
   question.threads = console.options().threads;
@@ -221,7 +251,8 @@ int give_advice(Console& console, const CLI::App& app, const AdviseArguments& ar
   set_memory(arguments.memory, advised.loaded, console);
   if (arguments.target.empty()) question.target = advised.target;
   if (question.target == advised.target) question.script = advised.flags;
-  if (question.target != nullptr) note_own_oddities(console, *question.target, advised.loaded);
+  question.is_of_script = !advised.import_command.empty() && question.target == advised.target;
+  note_own_oddities(console, question, advised.loaded);
   const bool unicode = console.unicode();
   const Plan& plan = advised.loaded.plan;
   console.print(plan_words(plan, advised.loaded.profile.model, unicode) + "\n");
@@ -236,10 +267,7 @@ int give_advice(Console& console, const CLI::App& app, const AdviseArguments& ar
     console.print(fmt::format("now {}, {}{}\n", format_duration(advice.now.step),
                               highest_peak(advice.now),
                               advice.now.fits ? "" : ": does not fit in memory"));
-    if (question.target != nullptr && !question.target->format.empty() && !advice.singles.empty()) {
-      console.print(fmt::format("in the words of {} {}\n", question.target->system,
-                                question.target->version));
-    }
+    console.print(heading_of_words(question.target, advice.singles));
     console.print(advice_table("single edits", advice.singles, unicode));
   };
   const Advice advice = advise(advised.loaded, question);
@@ -257,8 +285,8 @@ int give_advice(Console& console, const CLI::App& app, const AdviseArguments& ar
     console.print(fmt::format("{} edits and pairs were tried, none of them {}\n", advice.tried,
                               limit_words(advice.now, question.keep)));
   } else {
-    console.print("the best again\n" + again(advised, *best));
-    console.artefact(write_plan(best->plan));
+    console.print(again(advised, *best, console.options().output));
+    console.artefact(text_of_kept_plan(best->plan, advised.loaded.path, best->prediction));
   }
   const bool interrupted = interrupt.token().stop_requested();
   result["interrupted"] = interrupted;
@@ -276,8 +304,10 @@ void declare_options(CLI::App& app, AdviseArguments& arguments) {
                  "Framework whose flags are to be told, and which must run what is advised (the "
                  "script's, or the one that the plan was made for): a name of `plan --for`")
       ->type_name("NAME");
-  app.add_option("--keep", arguments.keep,
-                 "What must stay as it is: keys of simulate's --set, such as tp,pp")
+  app.add_option(
+         "--keep", arguments.keep,
+         "What must stay as it is: keys of simulate's --set, such as tp,pp, or the framework's "
+         "own flags, such as tensor-model-parallel-size")
       ->type_name("NAMES");
   app.add_option("--top", arguments.top, "Number of single edits, and of pairs, to show (8)")
       ->type_name("N")

@@ -10,6 +10,7 @@
 #include "planner/analysis/frameworks.hpp"
 #include "planner/costs/compile.hpp"
 #include "planner/interop/other_files.hpp"
+#include "planner/plan/plan_words.hpp"
 #include "profiles/json.hpp"
 #include "profiles/missing_file.hpp"
 #include "profiles/text.hpp"
@@ -57,6 +58,7 @@ std::vector<MemoryUse> timed_memory(const Compiled& compiled) {
 Checked check_plan(Console& console, const LoadedPlan& loaded, const CheckArguments& arguments,
                    CheckOptions options) {
   console.input(loaded.path, loaded.hash);
+  console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) + "\n");
   LoadedPlan judged = loaded;
   set_memory(arguments.memory, judged, console);
   const Compiled compiled = compile_to_read(judged.plan, judged.profile, judged.cluster);

@@ -7,6 +7,7 @@
 #include "planner/costs/device_memory.hpp"
 #include "planner/costs/predict.hpp"
 #include "planner/interop/load_plan.hpp"
+#include "planner/plan/plan_words.hpp"
 #include "simulator/checks/check.hpp"
 #include "tools/commands.hpp"
 #include "tools/options/applicable.hpp"
@@ -100,6 +101,7 @@ int explain_plan(Console& console, const ExplainArguments& arguments) {
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   require_safe(compiled.program, {.device_names = compiled.devices});
   for (const std::string& note : compiled.notes) console.note(note);
+  console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) + "\n");
   std::optional<Environment> environment =
       environment_of(with_slow_devices(arguments.conditions, changed), compiled.program,
                      compiled.costs, site_of(loaded, compiled));

@@ -26,6 +26,7 @@
 #include "tools/options/risk_options.hpp"
 #include "tools/options/schedule_argument.hpp"
 #include "tools/options/training_run.hpp"
+#include "tools/reports/kept_plan.hpp"
 #include "tools/reports/outcome.hpp"
 #include "tools/reports/results.hpp"
 #include "tools/reports/serving_report.hpp"
@@ -47,6 +48,7 @@ struct SimulateArguments {
   MemoryOptions memory;
   TimelineFiles files;
   ChangeFlags changes;
+  std::string kept;  ///< file for the plan as it was changed; empty: none
   std::string barrier = "on", jitter;
   int iterations = 1;
   int samples = 1000;
@@ -307,6 +309,7 @@ int show_changes(Console& console, const SimulateArguments& arguments, const Loa
     }
     points.push_back(std::move(point));
   }
+  console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) + "\n");
   if (cut_anew) console.note(words_of_new_cuts(arguments.changes.replan));
   for (const std::string& reason : reasons) console.note(reason);
   console.print(table.text(console.unicode()));
@@ -324,15 +327,38 @@ void require_output(const LoadedPlan& loaded, std::int64_t output) {
   require_positions(loaded.profile.model, output);
 }
 
+/// The figures in the file are those without further conditions, as `plan` writes them.
+void keep_plan(Console& console, const SimulateArguments& arguments, const Cluster& named,
+               const LoadedPlan& changed, const Compiled& compiled) {
+  if (arguments.kept.empty()) return;
+  const Prediction plain =
+      predict(changed.plan, compiled, simulate(compiled.program, compiled.costs));
+  write_file(arguments.kept, text_of_kept_plan(changed.plan, changed.path, plain));
+  if (std::string note = memory_not_kept(named, changed); !note.empty())
+    console.note(std::move(note));
+}
+
+/// -o has what is printed, as everywhere; whoever looks for the plan is told where it is.
+void tell_what_output_is(Console& console, const SimulateArguments& arguments) {
+  const std::string& file = console.options().output;
+  const bool looks_for_plan = arguments.changes.any() && arguments.kept.empty() &&
+                              file.ends_with(".json") && !console.json();
+  if (looks_for_plan)
+    console.note(concat(file, " gets what is printed; --write-plan FILE keeps the changed plan"));
+}
+
 int show_plan(Console& console, const SimulateArguments& arguments) {
   const auto sets = change_sets(arguments.changes);
   LoadedPlan given = load_plan(arguments.plan);
   console.input(given.path, given.hash);
+  const Cluster named = given.cluster;
+  tell_what_output_is(console, arguments);
   set_memory(arguments.memory, given, console);
   for (const std::string& price : arguments.run.prices) set_price(given.cluster, price);
   if (sets.size() > 1) return show_changes(console, arguments, given, sets);
   const ChangedPlan changed = apply(arguments.changes, sets.front(), std::move(given));
   for (const std::string& note : changed.notes) console.note(note);
+  if (!arguments.kept.empty()) require_in_plan(changed, "--write-plan");
   const LoadedPlan& loaded = changed.loaded;
   require_output(loaded, arguments.output_tokens);
   const Compiled compiled = compile_to_read(loaded.plan, loaded.profile, loaded.cluster);
@@ -344,6 +370,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const EventRun run = run_under(environment, program, costs);
   const Prediction prediction = predict(loaded.plan, compiled, run.timeline);
   for (const std::string& note : prediction.notes) console.note(note);
+  keep_plan(console, arguments, named, loaded, compiled);
   DrawOptions drawing = console.drawing();
   drawing.device_names = compiled.devices;
   drawing.critical = longest_chain(program, costs, environment, run.timeline);
@@ -351,8 +378,8 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
                        {{"kind", "predicted"}, {"plan", loaded.hash}}, drawing.critical,
                        {.title = concat(loaded.plan.model, " on ", loaded.plan.cluster),
                         .rows = row_names(loaded.plan, compiled)});
-  console.print(draw(run.timeline, drawing));
   console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) + "\n");
+  console.print(draw(run.timeline, drawing));
   const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, rows, console.unicode()));
   const auto served =
@@ -438,6 +465,10 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
                "With a plan: print this percentile of the step time and its interval");
   declare_timeline_files(app, arguments.files);
   declare_changes(app, arguments.changes);
+  app.add_option("--write-plan", arguments.kept,
+                 "With a plan: write it, as --set and --replan change it, to FILE, for check, "
+                 "report, export and run")
+      ->type_name("FILE");
   app.add_flag("--draw", arguments.draw, "Draw the timeline (default except with --json)");
 }
 
@@ -454,8 +485,15 @@ void refuse_without_effect(const CLI::App& app, const SimulateArguments& argumen
                  "rests on how a plan's costs were found; of a schedule --jitter 5% varies them");
     refuse_given(app, {"--set", "--replan"},
                  "changes a PLAN; of a schedule every value has its own flag, which takes lists");
+    refuse_given(app, {"--write-plan"},
+                 "writes a PLAN; `stagecraft schedule show NAME -o FILE` writes a schedule");
   } else {
     refuse_flags_of_schedules(app, arguments.plan);
+    if (!arguments.changes.any()) {
+      refuse_given(app, {"--write-plan"},
+                   concat("writes what --set or --replan make of a plan; without them it is ",
+                          arguments.plan, " itself"));
+    }
   }
   if (arguments.run.tokens.empty())
     refuse_given(app, {"--price"}, "goes with --tokens, the length of a run that it prices");
@@ -470,7 +508,8 @@ void refuse_without_effect(const CLI::App& app, const SimulateArguments& argumen
 void refuse_beside_sweep(const CLI::App& app) {
   const std::string remedy = "give each --set a single value";
   refuse_timeline_of_sweep(app, remedy);
-  refuse_given(app, {"--iterations", "--jitter", "--mtbf", "--output-tokens", "--risk"},
+  refuse_given(app,
+               {"--iterations", "--jitter", "--mtbf", "--output-tokens", "--risk", "--write-plan"},
                concat("is about one plan; ", remedy));
 }
 
@@ -482,6 +521,7 @@ Action declare_simulate(CLI::App& app) {
   return [arguments, &app](Console& console) {
     require_valid(arguments->files);
     require_valid(arguments->failures);
+    if (!arguments->kept.empty()) require_writable(arguments->kept);
     if (arguments->plan.empty() && arguments->scenario.schedule.empty())
       fail_usage("simulate needs either a PLAN or --schedule NAME; see stagecraft simulate --help");
     refuse_without_effect(app, *arguments);

@@ -234,8 +234,8 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
              backward: Value | None = None, backward_input: Value | None = None, backward_weight: Value | None = None,
              fused: Value | None = None, transfer: Value | None = None, message: Value | None = None,
              bandwidth: Value | None = None, devices_per_node: int | None = None, activations: Value | None = None,
-             recompute: Literal["none", "full"] | None = None, norm: Value | None = None,
-             norm_time: Value | None = None,
+             activations_for_weight: Value | None = None, recompute: Literal["none", "full"] | None = None,
+             norm: Value | None = None, norm_time: Value | None = None,
              link_policy: Literal["async", "blocking-pair", "prefetch", "in-order", "commit-and-wait", "lock-step"] | None = None,
              protocol: Literal["eager", "rendezvous", "credit"] | None = None, buffers: int | None = None,
              sharing: Literal["fair", "fifo"] | None = None, devices_per_link: int | None = None,
@@ -248,8 +248,8 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
              output_tokens: int | None = None, memory: Value | None = None, mem_limit: Value | None = None,
              risk: Value | None = None, spread: Value | None = None, trace: PathLike | None = None,
              svg: PathLike | None = None, range: Value | None = None, nvtx: PathLike | None = None,
-             set: Values | None = None, replan: bool = False, draw: bool = False, seed: int | None = None,
-             threads: int | None = None, progress: Progress = True) -> SimulateResult:
+             set: Values | None = None, replan: bool = False, write_plan: PathLike | None = None, draw: bool = False,
+             seed: int | None = None, threads: int | None = None, progress: Progress = True) -> SimulateResult:
     """Predicts a plan's or schedule's timeline, bubble and memory; lists sweep.
 
     plan: Plan file; none with --schedule
@@ -274,6 +274,8 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
         (unlimited)
     devices_per_node: Devices per node, with two bandwidths
     activations: Memory of a microbatch's activations on a device, or one size per stage (0B)
+    activations_for_weight: With split backwards: the part of the activations that the input gradient leaves for the
+        weight gradient, a …
     recompute: Recomputation: none or full (none)
     norm: Gradient norm that updates wait for: none, global or post-validated (none)
     norm_time: Time of the norm's all-reduce, or of each message that passes the norm on (--transfer)
@@ -320,6 +322,7 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     set: Give a value of the plan another one: KEY=VALUE, as often as needed; simulate and compare also take a list
         or …
     replan: After --set, move layers between the stages until the step is shortest
+    write_plan: With a plan: write it, as --set and --replan change it, to FILE, for check, report, export and run
     draw: Draw the timeline (default except with --json)
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
@@ -346,6 +349,7 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
         ("--bandwidth", bandwidth, False, False),
         ("--devices-per-node", devices_per_node, False, False),
         ("--activations", activations, False, False),
+        ("--activations-for-weight", activations_for_weight, False, False),
         ("--recompute", recompute, False, False),
         ("--norm", norm, False, False),
         ("--norm-time", norm_time, False, False),
@@ -382,6 +386,7 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
         ("--nvtx", nvtx, False, False),
         ("--set", set, False, True),
         ("--replan", replan, True, False),
+        ("--write-plan", write_plan, False, False),
         ("--draw", draw, True, False),
         ("--seed", seed, False, False),
         ("--threads", threads, False, False),
@@ -395,7 +400,8 @@ def explain(plan: Input | None = None, *, schedule: Value | None = None, stages:
             backward: Value | None = None, backward_input: Value | None = None, backward_weight: Value | None = None,
             fused: Value | None = None, transfer: Value | None = None, message: Value | None = None,
             bandwidth: Value | None = None, devices_per_node: int | None = None, activations: Value | None = None,
-            recompute: Literal["none", "full"] | None = None, norm: Value | None = None, norm_time: Value | None = None,
+            activations_for_weight: Value | None = None, recompute: Literal["none", "full"] | None = None,
+            norm: Value | None = None, norm_time: Value | None = None,
             link_policy: Literal["async", "blocking-pair", "prefetch", "in-order", "commit-and-wait", "lock-step"] | None = None,
             protocol: Literal["eager", "rendezvous", "credit"] | None = None, buffers: int | None = None,
             sharing: Literal["fair", "fifo"] | None = None, devices_per_link: int | None = None,
@@ -426,6 +432,8 @@ def explain(plan: Input | None = None, *, schedule: Value | None = None, stages:
         (unlimited)
     devices_per_node: Devices per node, with two bandwidths
     activations: Memory of a microbatch's activations on a device, or one size per stage (0B)
+    activations_for_weight: With split backwards: the part of the activations that the input gradient leaves for the
+        weight gradient, a …
     recompute: Recomputation: none or full (none)
     norm: Gradient norm that updates wait for: none, global or post-validated (none)
     norm_time: Time of the norm's all-reduce, or of each message that passes the norm on (--transfer)
@@ -471,6 +479,7 @@ def explain(plan: Input | None = None, *, schedule: Value | None = None, stages:
         ("--bandwidth", bandwidth, False, False),
         ("--devices-per-node", devices_per_node, False, False),
         ("--activations", activations, False, False),
+        ("--activations-for-weight", activations_for_weight, False, False),
         ("--recompute", recompute, False, False),
         ("--norm", norm, False, False),
         ("--norm-time", norm_time, False, False),
@@ -505,7 +514,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
     input: Plan file, or a launch script or other plan that `import` reads
     for_: Framework whose flags are to be told, and which must run what is advised (the script's, or the one that
         the …
-    keep: What must stay as it is: keys of simulate's --set, such as tp,pp
+    keep: What must stay as it is: keys of simulate's --set, such as tp,pp, or the framework's own flags, such as …
     top: Number of single edits, and of pairs, to show (8)
     depth: Number of edits in the last row, all together; 2 for none (4)
     time_limit: Time limit; the best edits so far are the result
@@ -583,7 +592,8 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
             backward_input: Value | None = None, backward_weight: Value | None = None, fused: Value | None = None,
             transfer: Value | None = None, message: Value | None = None, bandwidth: Value | None = None,
             devices_per_node: int | None = None, activations: Value | None = None,
-            recompute: Literal["none", "full"] | None = None, norm: Value | None = None, norm_time: Value | None = None,
+            activations_for_weight: Value | None = None, recompute: Literal["none", "full"] | None = None,
+            norm: Value | None = None, norm_time: Value | None = None,
             link_policy: Literal["async", "blocking-pair", "prefetch", "in-order", "commit-and-wait", "lock-step"] | None = None,
             protocol: Literal["eager", "rendezvous", "credit"] | None = None, buffers: int | None = None,
             sharing: Literal["fair", "fifo"] | None = None, devices_per_link: int | None = None,
@@ -616,6 +626,8 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
         (unlimited)
     devices_per_node: Devices per node, with two bandwidths
     activations: Memory of a microbatch's activations on a device, or one size per stage (0B)
+    activations_for_weight: With split backwards: the part of the activations that the input gradient leaves for the
+        weight gradient, a …
     recompute: Recomputation: none or full (none)
     norm: Gradient norm that updates wait for: none, global or post-validated (none)
     norm_time: Time of the norm's all-reduce, or of each message that passes the norm on (--transfer)
@@ -668,6 +680,7 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
         ("--bandwidth", bandwidth, False, False),
         ("--devices-per-node", devices_per_node, False, False),
         ("--activations", activations, False, False),
+        ("--activations-for-weight", activations_for_weight, False, False),
         ("--recompute", recompute, False, False),
         ("--norm", norm, False, False),
         ("--norm-time", norm_time, False, False),
