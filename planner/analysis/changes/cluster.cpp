@@ -20,9 +20,9 @@ Bandwidth times_as_wide(Bandwidth bandwidth, double factor) {
 Bandwidth new_bandwidth(const Change& change, Bandwidth now) {
   const auto part = percentage(change);
   if (!part) return quantity(change, parse_bandwidth);
-  if (*part == 0) {
+  if (!(*part > 0)) {
     fail_usage("--set ", change.key, ": expected a percentage above 0%, found \"", change.value,
-               "\"; without the link nothing would ever arrive");
+               "\"");
   }
   if (now.is_unlimited()) {
     fail_usage(
@@ -70,7 +70,8 @@ SlowDevice slow_device(const Change& change, const NumberedKey& key, const Clust
     fail_usage("--set ", change.key, ": ", cluster.name, " has the devices 0 to ",
                device_count(cluster) - 1);
   }
-  if (!percentage(change)) {
+  const auto part = percentage(change);
+  if (!part || !(*part >= 0)) {
     fail_usage("--set ", change.key,
                ": expected how much longer it computes, such as 20%, found \"", change.value, "\"");
   }

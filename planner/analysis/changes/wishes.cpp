@@ -1,6 +1,7 @@
 #include "planner/analysis/changes/wishes.hpp"
 
 #include <charconv>
+#include <cmath>
 
 namespace stagecraft::what_if {
 
@@ -24,10 +25,9 @@ std::optional<double> percentage(const Change& change) {
   double value = 0;
   const char* end = change.value.data() + change.value.size() - 1;
   const auto [stopped, error] = std::from_chars(change.value.data(), end, value);
-  constexpr double most = 100'000;
-  if (error != std::errc{} || stopped != end || !(value >= 0 && value <= most)) {
-    fail_usage("--set ", change.key, ": expected a percentage from 0% to ",
-               static_cast<std::int64_t>(most), "%, found \"", change.value, "\"");
+  if (error != std::errc{} || stopped != end || std::abs(value) > 100 * most_percentage) {
+    fail_usage("--set ", change.key, ": expected a percentage of at most ",
+               static_cast<std::int64_t>(100 * most_percentage), "%, found \"", change.value, "\"");
   }
   return value / 100;
 }

@@ -22,8 +22,9 @@ std::int64_t whole_number(const Change& change, std::int64_t most);
 /// The same of what no more than devices can be of.
 int small_number(const Change& change, int most = most_devices);
 
-/// "50%" as 0.5; nothing for what is no percentage. Throws Error (usage) for one that is below 0%,
-/// or that nobody means.
+/// Nobody means more.
+inline constexpr double most_percentage = 1000;
+/// "50%" as 0.5; nothing for what is no percentage. Throws Error (usage) for one that nobody means.
 std::optional<double> percentage(const Change& change);
 
 /// The value as `parse` reads it, its complaint with the key in front.

@@ -230,7 +230,7 @@ TEST_CASE("kernels of GPUs are advised to GPUs only") {
 
 TEST_CASE("a framework that does not run the plan is advised only what it runs") {
   const LoadedPlan plan =
-      with(even_plan(4, 1, 1, "8xa100"), {"cp=2", "recompute=full", "batch=16"});
+      with(even_plan(4, 1, 2, "8xa100"), {"tp=1", "cp=2", "recompute=full", "batch=16"});
   const Target* target = GENERATE(&deepspeed_target, &torch_target);
   REQUIRE(reasons_against(*target, plan).empty() == target->context_parallel);
   const Advice advice = advise(plan, {.target = target, .keep = {}, .depth = 3});
