@@ -106,7 +106,7 @@ TEST_CASE("every flag that advice tells is a name to keep, where --set changes w
       "world_size",           "--cuda-graph-scope",
       "--cuda-graph-modules", "--te-rng-tracker"};
   for (const char* target : {"megatron", "torchtitan", "deepspeed"}) {
-    REQUIRE(answer(folder.path, std::string("plan gpt2-774m 8xh100 --batch 64 --gap 50% --tp 2 "
+    REQUIRE(answer(folder.path, std::string("plan llama3-8b 8xh100 --batch 64 --gap 50% --tp 2 "
                                             "--pp 2 -o p.json --for ") +
                                     target)
                 .code == 0);
