@@ -162,9 +162,9 @@ TEST_CASE("usual keys that a family's class does not read say what it builds, or
                        more + key + "}");
   };
   const std::string builds = "but the class in transformers does not read it and builds ";
-  for (const std::string family : {"opt", "gpt_neox", "gpt_neox_japanese", "persimmon", "biogpt",
-                                   "bert", "roberta", "roberta-prelayernorm", "data2vec-text",
-                                   "ernie", "megatron-bert", "modernbert"}) {
+  for (const std::string family :
+       {"opt", "gpt_neox", "gpt_neox_japanese", "persimmon", "biogpt", "bert", "roberta",
+        "roberta-prelayernorm", "data2vec-text", "ernie", "megatron-bert", "modernbert"}) {
     INFO(family);
     CHECK_THAT(message_of([&] { import_with(family, "\"num_key_value_heads\": 2"); }),
                ContainsSubstring("found 2, " + builds + "4"));
