@@ -21,6 +21,7 @@
 #include "profiles/index.hpp"
 #include "profiles/units.hpp"
 #include "profiles/wide.hpp"
+#include "simulator/views/alike_rows.hpp"
 
 namespace stagecraft {
 
@@ -262,18 +263,19 @@ void append_block(std::vector<Block>& blocks, const Span& span) {
   }
 }
 
-/// What stands left and right of the bars, for every device.
+/// What stands left and right of the bars, for every device; `alike` says how many devices each of
+/// them stands for, and is empty where that is itself alone.
 class Picture {
  public:
-  Picture(const Timeline& timeline, const DrawOptions& options)
-      : timeline_(timeline), options_(options) {
+  Picture(const Timeline& timeline, const DrawOptions& options, std::vector<std::size_t> alike)
+      : timeline_(timeline), options_(options), alike_(std::move(alike)) {
     blocks_.resize(index(timeline.devices));
     for (const Span& span : timeline.spans) {
       if (in_compute(span)) append_block(blocks_[index(span.device)], span);
     }
     int widest = 0;
     for (int device = 0; device < timeline.devices; ++device) {
-      left_.push_back(concat(" d", name_of(device)));
+      left_.push_back(concat(" d", name_of(device), times_alike(device)));
       widest = std::max(widest, columns(left_.back()));
     }
     for (auto& text : left_) text = padded(text, widest) + " ";
@@ -300,6 +302,12 @@ class Picture {
  private:
   int name_of(int device) const {
     return options_.device_names.empty() ? device : options_.device_names[index(device)];
+  }
+
+  /// " ×8".
+  std::string times_alike(int device) const {
+    if (alike_.empty() || alike_[index(device)] == 1) return "";
+    return concat(options_.unicode ? " ×" : " x", alike_[index(device)]);
   }
 
   void note_busy() {
@@ -365,6 +373,10 @@ class Picture {
     if (scale.length.count() > 0)
       text += concat(", ", scale.columns, " columns = ", format_duration(scale.length));
     if (hidden > 0) text += concat(", ", hidden, " too short to show");
+    if (!alike_.empty()) {
+      text += concat("\n", padded("", columns(left_.front()) + 1), options_.unicode ? "×" : "x",
+                     "N: a row for N replicas, which do the same at the same times");
+    }
     return text + "\n";
   }
 
@@ -380,6 +392,7 @@ class Picture {
 
   const Timeline& timeline_;
   const DrawOptions& options_;
+  const std::vector<std::size_t> alike_;
   std::vector<std::vector<Block>> blocks_;  // per device, its compute
   std::vector<std::string> left_, right_;
 };
@@ -399,7 +412,21 @@ bool starts_pair(const Schedule& schedule, std::size_t device, std::size_t posit
 
 std::string draw(const Timeline& timeline, const DrawOptions& options) {
   if (timeline.devices < 1) return "";
-  return Picture(timeline, options).draw();
+  constexpr int most_rows = 32;
+  if (timeline.devices <= most_rows) return Picture(timeline, options, {}).draw();
+  AlikeRows rows = alike_rows(timeline, options.critical);
+  if (rows.timeline.devices == timeline.devices) return Picture(timeline, options, {}).draw();
+  DrawOptions merged = options;
+  merged.critical = std::move(rows.critical);
+  merged.device_names.clear();
+  std::vector<std::size_t> alike;
+  for (const std::vector<int>& members : rows.members) {
+    const int first = members.front();
+    merged.device_names.push_back(
+        options.device_names.empty() ? first : options.device_names[index(first)]);
+    alike.push_back(members.size());
+  }
+  return Picture(rows.timeline, merged, alike).draw();
 }
 
 std::string draw(const Schedule& schedule, const DrawOptions& options) {

@@ -23,7 +23,8 @@ struct DrawOptions {
   std::vector<int> device_names = {};
 };
 
-/// Device × time. Ends with a legend line.
+/// Device × time. Ends with a legend line. Of more than 32 devices those that do the same at the
+/// same times share a row, which has the name of the first and says how many they are ("d0 ×8").
 std::string draw(const Timeline& timeline, const DrawOptions& options = {});
 
 /// The order only: one line per device, `F0 F1 B0 …` in torch's grammar (stage omitted when a

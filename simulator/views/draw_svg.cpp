@@ -26,6 +26,7 @@
 #include "profiles/index.hpp"
 #include "profiles/units.hpp"
 #include "profiles/wide.hpp"
+#include "simulator/views/alike_rows.hpp"
 
 namespace stagecraft {
 
@@ -55,6 +56,9 @@ constexpr int gap = 4;     // between rows
 constexpr int margin = 8;  // around everything
 constexpr int font = 11;   // pixels
 constexpr int most_ticks = 10;
+/// Of more devices alike ones share a row.
+constexpr int most_rows = 200;
+constexpr int least_row_height = 8;
 /// Narrower boxes cannot be told apart.
 constexpr int least_width = 3;
 constexpr int title_size = 13;
@@ -113,10 +117,22 @@ std::string escaped_text(std::string_view text) {
   return result;
 }
 
+/// As high as asked for, or so that up to some 130 devices fit on a screen or two.
+int row_height_of(const SvgOptions& options, int devices) {
+  constexpr int most_height = 1600, high = 24;
+  return options.row_height.value_or(
+      std::clamp(most_height / std::max(devices, 1), least_row_height, high));
+}
+
+/// A timeline with a row for each of its devices. Its heading is of `whole`, where rows stand for
+/// several devices.
 class Drawing {
  public:
-  Drawing(const Timeline& timeline, const SvgOptions& options)
-      : timeline_(timeline), options_(options) {
+  Drawing(const Timeline& timeline, const SvgOptions& options, const Timeline& whole)
+      : timeline_(timeline),
+        whole_(whole),
+        options_(options),
+        row_height_(row_height_of(options, timeline.devices)) {
     find_range();
     find_stages();
     std::size_t label = 0;
@@ -124,13 +140,13 @@ class Drawing {
       label = std::max(label, row_name(device).size());
     left_ = margin + text_width(label, font) + 6;
     plot_width_ = options.width - left_ - 4 * margin;  // half of the last label stands out
-    if (options.width < 200 || options.row_height < 8) {
-      fail_usage("a drawing needs at least 200 x 8 pixels, not ", options.width, " x ",
-                 options.row_height);
+    if (options.width < 200 || row_height_ < least_row_height) {
+      fail_usage("a drawing needs at least 200 x ", least_row_height, " pixels, not ",
+                 options.width, " x ", row_height_);
     }
     heading_ = heading();
     top_ = margin + (heading_.empty() ? 0 : title_size + 8);
-    bottom_ = top_ + timeline.devices * (options.row_height + gap);
+    bottom_ = top_ + timeline.devices * (row_height_ + gap);
     find_small();
   }
 
@@ -158,11 +174,13 @@ class Drawing {
         end_ = std::max(end_, span.end);
       }
     }
+    const Duration last = end_;
     start_ = options_.from.value_or(start_);
     end_ = options_.until.value_or(end_);
-    if (start_ > end_ || (start_ == end_ && (options_.from || options_.until))) {
-      fail_usage("nothing to draw from ", format_duration(start_), " until ",
-                 format_duration(end_));
+    if (!options_.from && !options_.until) return;
+    if (start_ >= end_ || start_ >= last) {
+      fail_usage("nothing to draw from ", format_duration(start_), " until ", format_duration(end_),
+                 ": the step ends after ", format_duration(last));
     }
   }
 
@@ -189,12 +207,10 @@ class Drawing {
         std::int64_t{100} * left_ +
         static_cast<std::int64_t>(static_cast<Wide>(inside.count()) * 100 * plot_width_ / length)};
   }
-  int y(int device) const { return top_ + device * (options_.row_height + gap); }
+  int y(int device) const { return top_ + device * (row_height_ + gap); }
 
   std::string row_name(int device) const {
-    const auto place = index(device);
-    return place < options_.row_names.size() ? options_.row_names[place]
-                                             : fmt::format("device {}", device);
+    return device_words(devices_of({device}, options_.row_devices));
   }
 
   bool is_small(const Span& span) const {
@@ -217,12 +233,12 @@ class Drawing {
 
   /// What it is of, and the numbers that people look for; nothing of an empty timeline.
   std::string heading() const {
-    if (timeline_.spans.empty()) return options_.title;
+    if (whole_.spans.empty()) return options_.title;
     std::string text = options_.title.empty() ? "" : options_.title + ": ";
-    text += fmt::format("step {}, bubble {:.1f} %", time_text(step_time(timeline_)),
-                        100 * bubble(timeline_));
+    text +=
+        fmt::format("step {}, bubble {:.1f} %", time_text(step_time(whole_)), 100 * bubble(whole_));
     Bytes most = 0;
-    for (const MemoryPeak& peak : memory_peaks(timeline_)) most = std::max(most, peak.bytes);
+    for (const MemoryPeak& peak : memory_peaks(whole_)) most = std::max(most, peak.bytes);
     if (most > 0) text += fmt::format(", peak memory {}", format_bytes(most));
     return text;
   }
@@ -256,10 +272,10 @@ class Drawing {
     for (int device = 0; device < timeline_.devices; ++device) {
       if (device % names_every() == 0) {
         add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", left_ - 6,
-            y(device) + (options_.row_height + font) / 2 - 2, escaped_text(row_name(device)));
+            y(device) + (row_height_ + font) / 2 - 2, escaped_text(row_name(device)));
       }
       add("<rect class=\"row\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#f2f2f2\"/>\n",
-          left_, y(device), plot_width_, options_.row_height);
+          left_, y(device), plot_width_, row_height_);
       add("<g class=\"device\">\n");
       shares(device, compute[index(device)]);
       row(device, compute[index(device)]);
@@ -271,7 +287,7 @@ class Drawing {
   }
 
   /// Of low rows not every one has room for its name.
-  int names_every() const { return (font + 2 + options_.row_height) / (options_.row_height + gap); }
+  int names_every() const { return (font + 2 + row_height_) / (row_height_ + gap); }
 
   /// Covered hundredths of each pixel by the small spans, per kind of work.
   std::array<std::vector<std::int64_t>, svg_looks.size()> covered_by_small(
@@ -301,10 +317,8 @@ class Drawing {
       std::string path;
       for (std::size_t first = 0, end = 0; first < covered[kind].size(); first = end) {
         const auto above = [&](std::size_t pixel) {
-          const std::int64_t height =
-              std::int64_t{2} * options_.row_height * covered[kind][pixel] / 100;
-          return static_cast<int>(
-              std::min(below[pixel] + height, std::int64_t{2} * options_.row_height));
+          const std::int64_t height = std::int64_t{2} * row_height_ * covered[kind][pixel] / 100;
+          return static_cast<int>(std::min(below[pixel] + height, std::int64_t{2} * row_height_));
         };
         const std::pair area(below[first], above(first));
         for (end = first + 1; end < covered[kind].size(); ++end) {
@@ -312,7 +326,7 @@ class Drawing {
         }
         for (std::size_t pixel = first; pixel < end; ++pixel) below[pixel] = area.second;
         if (area.first == area.second) continue;
-        const int row_bottom = 2 * (y(device) + options_.row_height);
+        const int row_bottom = 2 * (y(device) + row_height_);
         fmt::format_to(std::back_inserter(path), "M{} {:g}V{:g}h{}V{:g}z", index(left_) + first,
                        (row_bottom - area.first) / 2.0, (row_bottom - area.second) / 2.0,
                        end - first, (row_bottom - area.first) / 2.0);
@@ -332,8 +346,8 @@ class Drawing {
       }
       const int shares = static_cast<int>(end - first);
       for (int share = 0; share < shares; ++share) {
-        const int top = options_.row_height * share / shares;
-        const int bottom = options_.row_height * (share + 1) / shares;
+        const int top = row_height_ * share / shares;
+        const int bottom = row_height_ * (share + 1) / shares;
         box(*spans[first + index(share)], y(device) + top, bottom - top);
       }
     }
@@ -370,8 +384,8 @@ class Drawing {
       if (!is_receive(span.instruction.op) || !span.peer) continue;
       if (span.end < start_ || span.start > end_) continue;
       const bool down = *span.peer < span.device;
-      const int from = y(*span.peer) + (down ? options_.row_height : 0);
-      const int to = y(span.device) + (down ? 0 : options_.row_height);
+      const int from = y(*span.peer) + (down ? row_height_ : 0);
+      const int to = y(span.device) + (down ? 0 : row_height_);
       add("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"{}/>\n", text_of(x(span.start)), from,
           text_of(x(span.end)), to,
           is_critical(span) ? " stroke=\"#000000\" stroke-width=\"2\"" : "");
@@ -427,6 +441,8 @@ class Drawing {
       remarks.emplace_back("lighter: later stages of the device");
     if (!outlines_.empty()) remarks.emplace_back("outlined: the longest chain");
     if (options_.unit) remarks.emplace_back("time: one forward = 1");
+    if (timeline_.devices < whole_.devices)
+      remarks.emplace_back("devices that do the same at the same times share a row");
     add("<text x=\"{}\" y=\"{}\">{}</text>\n", place, top + font - 2, fmt::join(remarks, "; "));
     if (has_shares_) {
       add("<text class=\"remark\" x=\"{}\" y=\"{}\">{}</text>\n", left_, top + 2 * font + 4,
@@ -438,7 +454,9 @@ class Drawing {
   }
 
   const Timeline& timeline_;
+  const Timeline& whole_;
   const SvgOptions& options_;
+  const int row_height_;
   Duration start_{0};
   Duration end_{0};
   std::vector<std::set<int>> stages_;  // per device, those it computes
@@ -456,7 +474,14 @@ class Drawing {
 }  // namespace
 
 std::string draw_svg(const Timeline& timeline, const SvgOptions& options) {
-  return Drawing(timeline, options).draw();
+  if (timeline.devices <= most_rows) return Drawing(timeline, options, timeline).draw();
+  AlikeRows rows = alike_rows(timeline, options.critical);
+  SvgOptions merged = options;
+  merged.critical = std::move(rows.critical);
+  merged.row_devices.clear();
+  for (const std::vector<int>& members : rows.members)
+    merged.row_devices.push_back(devices_of(members, options.row_devices));
+  return Drawing(rows.timeline, merged, timeline).draw();
 }
 
 }  // namespace stagecraft

@@ -13,8 +13,9 @@
 namespace stagecraft {
 
 struct SvgOptions {
-  int width = 1000;                    ///< pixels in all; at least 200
-  int row_height = 24;                 ///< pixels of each device
+  int width = 1000;  ///< pixels in all; at least 200
+  /// Pixels of each device, at least 8; none: 24, and lower where there are many devices.
+  std::optional<int> row_height = {};
   std::optional<Duration> from = {};   ///< only what happens from here …
   std::optional<Duration> until = {};  ///< … until here, drawn over the whole width
   bool transfers = false;              ///< a thin line for each message
@@ -24,15 +25,17 @@ struct SvgOptions {
   /// A forward's time, called 1 on the axis, for drawings without real durations; none: seconds.
   std::optional<Duration> unit = {};
   std::string title = {};  ///< above the drawing, before step, bubble and memory
-  /// What the rows are called, such as "devices 0-3"; empty: "device" and their numbers.
-  std::vector<std::string> row_names = {};
+  /// The devices that each of the timeline's stands for, which name its row ("devices 0-3"); empty:
+  /// itself.
+  std::vector<std::vector<int>> row_devices = {};
 };
 
 /// A complete document without scripts or fonts of its own; equal timelines give equal bytes. Work
 /// that overlaps other work of its device (a fused pair) shares the row's height with it. Of boxes
 /// narrower than 3 pixels each pixel shows the shares, one colour above another; where most of the
-/// boxes are, messages and outlines are left out, and the legend says so. Throws Error (usage) if
-/// the options leave nothing to draw on.
+/// boxes are, messages and outlines are left out, and the legend says so. Of more than 200 devices
+/// those that do the same at the same times share a row (alike_rows.hpp). Throws Error (usage) if
+/// the options leave nothing to draw, or nothing to draw on.
 std::string draw_svg(const Timeline& timeline, const SvgOptions& options = {});
 
 }  // namespace stagecraft

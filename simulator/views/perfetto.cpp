@@ -21,6 +21,7 @@
 
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
+#include "simulator/views/alike_rows.hpp"
 
 namespace stagecraft {
 
@@ -166,7 +167,8 @@ class PerfettoWriter {
                          .message(field::process, WireMessage()
                                                       .number(field::pid, number)
                                                       .bytes(field::process_name,
-                                                             fmt::format("device {}", device))));
+                                                             device_words(devices_of(
+                                                                 {device}, trace_.row_devices)))));
       for (const Lane lane : lanes) {
         describe_track(
             WireMessage()

@@ -27,6 +27,7 @@
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
 #include "profiles/json.hpp"
+#include "simulator/views/alike_rows.hpp"
 
 namespace stagecraft {
 
@@ -158,8 +159,8 @@ class Writer {
 
   void name_device(int device) {
     next_event();
-    add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":"device {}"}}}})", device,
-        device);
+    add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":"{}"}}}})", device,
+        device_words(devices_of({device}, trace_.row_devices)));
     next_event();
     add(R"({{"ph":"M","pid":{},"name":"process_sort_index","args":{{"sort_index":{}}}}})", device,
         device);

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "simulator/values/timeline.hpp"
 
@@ -14,6 +15,9 @@ namespace stagecraft {
 struct Trace {
   Timeline timeline;
   std::map<std::string, std::string> about;
+  /// The devices that each of the timeline's stands for, which name its process ("devices 0-3");
+  /// empty: itself. Nothing reads them back.
+  std::vector<std::vector<int>> row_devices = {};
 };
 
 /// stagecraft-trace/1 in Chrome's trace format: a process per device, a thread per lane, complete

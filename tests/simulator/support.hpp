@@ -360,4 +360,25 @@ inline RandomCase plain_random_case(Random& random) {
   return {std::move(program), std::move(costs)};
 }
 
+/// As many replicas of each device, one behind the other, which do the same at the same times.
+inline Timeline replicated(const Timeline& timeline, int replicas) {
+  Timeline many = timeline;
+  many.devices = timeline.devices * replicas;
+  many.spans.clear();
+  many.memory.clear();
+  for (int device = 0; device < many.devices; ++device) {
+    const int replica = device % replicas;
+    for (Span span : timeline.spans) {
+      if (span.device != device / replicas) continue;
+      span.device = device;
+      if (span.peer) span.peer = *span.peer * replicas + replica;
+      many.spans.push_back(span);
+    }
+  }
+  for (const auto& samples : timeline.memory) {
+    many.memory.insert(many.memory.end(), static_cast<std::size_t>(replicas), samples);
+  }
+  return many;
+}
+
 }  // namespace stagecraft::tests

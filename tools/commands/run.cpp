@@ -14,6 +14,7 @@
 #include "executor/weights/durable_file.hpp"
 #include "executor/weights/weights.hpp"
 #include "planner/costs/compile_with_norm.hpp"
+#include "planner/costs/program_rows.hpp"
 #include "planner/interop/load_plan.hpp"
 #include "planner/plan/plan_words.hpp"
 #include "profiles/json.hpp"
@@ -178,18 +179,21 @@ int ranks_of_run(const LoadedPlan& loaded, const Compiled& compiled, BackendKind
 }
 
 /// Drawings are of the typical step, the trace of as many as were asked for.
-void write_timelines(const RunArguments& arguments, const std::string& plan_hash,
-                     const RunResult& run, const Occupation& occupation) {
+void write_timelines(const RunArguments& arguments, const LoadedPlan& loaded,
+                     const Compiled& compiled, const RunResult& run, const Occupation& occupation) {
   std::map<std::string, std::string> about{
-      {"kind", "measured"}, {"plan", plan_hash}, {"backend", arguments.backend}};
+      {"kind", "measured"}, {"plan", loaded.hash}, {"backend", arguments.backend}};
   add_occupation(about, occupation);
+  const DrawingWords words{
+      .title = concat(loaded.plan.model, " on ", loaded.plan.cluster, ", measured"),
+      .rows = row_names(loaded.plan, compiled)};
   TimelineFiles files = arguments.files;
   if (arguments.trace_steps > 0) {
     TimelineFiles trace;
     std::swap(trace.trace, files.trace);
-    write_timeline_files(trace, run.traced, about);
+    write_timeline_files(trace, run.traced, about, {}, words);
   }
-  write_timeline_files(files, run.timeline, about);
+  write_timeline_files(files, run.timeline, about, {}, words);
 }
 
 /// What all processes must have alike to train one model.
@@ -284,7 +288,7 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
   if (!speaks()) return 0;
   const Occupation occupation =
       watch.until_now(transport.several_processes || backend == BackendKind::sleep ? 1 : ranks);
-  write_timelines(arguments, loaded.hash, run, occupation);
+  write_timelines(arguments, loaded, compiled, run, occupation);
   ordered_json result = report_run(console, loaded.plan, run, prediction, occupation);
   result["restarts"] = arguments.oversight.attempt;
   if (options.gathers_weights) result["parameters_xxh3"] = run.parameters_hash;

@@ -1,7 +1,6 @@
 #include "tools/inputs/timeline_files.hpp"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
@@ -57,20 +56,19 @@ bool is_native_trace(std::string_view name) {
 void write_timeline_files(const TimelineFiles& files, const Timeline& timeline,
                           std::map<std::string, std::string> about,
                           const std::vector<char>& critical, const DrawingWords& words) {
+  if (!files.nvtx.empty()) write_file(files.nvtx, write_nvtx(timeline));
+  if (!files.trace.empty()) {
+    const Trace trace{.timeline = timeline, .about = std::move(about), .row_devices = words.rows};
+    write_file(files.trace,
+               is_native_trace(files.trace) ? write_perfetto(trace) : write_trace(trace));
+  }
+  // Last: a range outside of the step is refused, and a run that took hours keeps its trace.
   if (!files.svg.empty()) {
     SvgOptions options = drawing(files.range);
     options.critical = critical;
     options.title = words.title;
-    options.row_names = words.rows;
-    constexpr int most_height = 1600, high = 24, low = 6;
-    options.row_height = std::clamp(most_height / std::max(timeline.devices, 1), low, high);
+    options.row_devices = words.rows;
     write_file(files.svg, draw_svg(timeline, options));
-  }
-  if (!files.nvtx.empty()) write_file(files.nvtx, write_nvtx(timeline));
-  if (!files.trace.empty()) {
-    const Trace trace{.timeline = timeline, .about = std::move(about)};
-    write_file(files.trace,
-               is_native_trace(files.trace) ? write_perfetto(trace) : write_trace(trace));
   }
 }
 

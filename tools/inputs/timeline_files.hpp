@@ -28,10 +28,11 @@ void declare_timeline_files(CLI::App& app, TimelineFiles& files);
 /// a file whose folder is not there.
 void require_valid(const TimelineFiles& files);
 
-/// What a drawing says of the timeline, beside its numbers; empty: nothing, and devices' numbers.
+/// What a drawing says of the timeline, beside its numbers; empty: nothing.
 struct DrawingWords {
   std::string title;
-  std::vector<std::string> rows;
+  /// The devices that each of the timeline's stands for, by which its row is named; empty: itself.
+  std::vector<std::vector<int>> rows;
 };
 
 /// Whether a file of this name is in Perfetto's own format: ".pftrace", ".perfetto-trace" or ".pb".

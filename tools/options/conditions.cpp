@@ -173,7 +173,7 @@ Site site_of(const LoadedPlan& loaded, const Compiled& compiled) {
   return {.cluster = loaded.cluster,
           .devices = compiled.devices,
           .memory_limits = compiled.memory_limits,
-          .rows = devices_of_rows(loaded.plan, compiled)};
+          .rows = row_names(loaded.plan, compiled)};
 }
 
 std::optional<Environment> environment_of(const ConditionOptions& options, const Program& program,

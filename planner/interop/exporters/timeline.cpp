@@ -1,7 +1,5 @@
 // The predicted timeline of a plan's step, as tools for timelines and people read it.
 
-#include <algorithm>
-
 #include "planner/costs/predict.hpp"
 #include "planner/costs/program_rows.hpp"
 #include "planner/interop/exporters.hpp"
@@ -17,7 +15,8 @@ namespace {
 Trace predicted_trace(const LoadedPlan& loaded) {
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
   return {.timeline = simulate(compiled.program, compiled.costs),
-          .about = {{"kind", "predicted"}, {"plan", loaded.hash}}};
+          .about = {{"kind", "predicted"}, {"plan", loaded.hash}},
+          .row_devices = row_names(loaded.plan, compiled)};
 }
 
 }  // namespace
@@ -32,13 +31,10 @@ std::string export_perfetto_native(const LoadedPlan& loaded) {
 
 std::string export_svg(const LoadedPlan& loaded) {
   const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
-  constexpr int most_height = 1600, high = 24, low = 6;
-  return draw_svg(
-      simulate(compiled.program, compiled.costs),
-      {.row_height = std::clamp(most_height / std::max(compiled.program.devices, 1), low, high),
-       .transfers = true,
-       .title = concat(loaded.plan.model, " on ", loaded.plan.cluster),
-       .row_names = row_names(loaded.plan, compiled)});
+  return draw_svg(simulate(compiled.program, compiled.costs),
+                  {.transfers = true,
+                   .title = concat(loaded.plan.model, " on ", loaded.plan.cluster),
+                   .row_devices = row_names(loaded.plan, compiled)});
 }
 
 }  // namespace stagecraft

@@ -149,7 +149,9 @@ TEST_CASE("SVG: a range cuts off what is outside, and fills the width with the r
   CHECK(row.boxes[0].width == Approx(whole * 5 / 40).margin(0.01));
   CHECK(row.boxes[1].width == Approx(whole * 15 / 40).margin(0.01));
   CHECK(message_of([&] { draw_svg(timeline, {.from = 20ms, .until = 10ms}); }) ==
-        "nothing to draw from 20ms until 10ms");
+        "nothing to draw from 20ms until 10ms: the step ends after 150ms");
+  CHECK(message_of([&] { draw_svg(timeline, {.from = 150ms, .until = 200ms}); }) ==
+        "nothing to draw from 150ms until 200ms: the step ends after 150ms");
 }
 
 TEST_CASE("SVG: overlapped work shares its row, one above the other") {
@@ -258,7 +260,7 @@ double area_of(const Xml& group) {
 TEST_CASE("SVG: boxes below 3 pixels become areas of the time they take, without messages") {
   const Timeline timeline =
       run(one_f_one_b({.devices = 4, .microbatches = 400}), chunk_costs(10ms, 20ms));
-  const SvgOptions options{.transfers = true, .title = "<a & b>", .row_names = {"devices 0-3"}};
+  const SvgOptions options{.transfers = true, .title = "<a & b>", .row_devices = {{0, 1, 2, 3}}};
   const std::string drawn = draw_svg(timeline, options);
   CHECK(drawn.size() < 150'000);
   CHECK(drawn.find("class=\"messages\"") == std::string::npos);
@@ -281,4 +283,33 @@ TEST_CASE("SVG: boxes below 3 pixels become areas of the time they take, without
   }
   // A part of it has boxes again.
   CHECK_FALSE(read_rows(draw_svg(timeline, {.from = 1s, .until = 2s})).at(0).boxes.empty());
+}
+
+TEST_CASE("SVG: of many devices, replicas share a row, which names them all") {
+  const Timeline single =
+      run(one_f_one_b({.devices = 4, .microbatches = 8}), chunk_costs(10ms, 20ms));
+  const Timeline many = replicated(single, 64);  // replicas of stage 0 are devices 0 to 63
+  std::vector<std::vector<int>> peers;           // each a group of four
+  for (int device = 0; device < many.devices; ++device) {
+    const int first = 4 * device;
+    peers.push_back({first, first + 1, first + 2, first + 3});
+  }
+  const std::string text = draw_svg(many, {.transfers = true, .row_devices = peers});
+  REQUIRE(read_rows(text).size() == 4);
+  CHECK(read_rows(text)[1].boxes.size() == spans_drawn(single, 1));
+  CHECK(text.find(">devices 0-255<") != std::string::npos);
+  CHECK(text.find(">devices 768-1023<") != std::string::npos);
+  CHECK(text.find("share a row") != std::string::npos);
+}
+
+TEST_CASE("SVG: rows are high enough to be seen, however many differ") {
+  const Timeline timeline =
+      run(gpipe({.devices = 300, .microbatches = 2}), chunk_costs(10ms, 20ms));
+  int rows = 0;
+  for (const auto& [name, element] : parse(draw_svg(timeline))) {
+    if (name != "rect" || element.get<std::string>("<xmlattr>.class") != "row") continue;
+    ++rows;
+    CHECK(number(element, "height") == 8);
+  }
+  CHECK(rows == 300);
 }

@@ -7,8 +7,10 @@
 
 #include "profiles/text.hpp"
 #include "tests/catch.hpp"
+#include "tests/simulator/support.hpp"
 
 using namespace stagecraft;
+using namespace stagecraft::tests;
 using std::chrono::milliseconds;
 
 namespace {
@@ -242,4 +244,21 @@ TEST_CASE("a drawing's last line says which device the longest chain is on") {
   // Nothing to say without marks, or with those of another timeline.
   CHECK(lines(draw(timeline, {.width = width_for(20)})).size() == 3);
   CHECK(lines(draw(timeline, {.width = width_for(20), .critical = {1, 1}})).size() == 3);
+}
+
+TEST_CASE("draw: of more than 32 devices, replicas share a row, which says how many they are") {
+  const Timeline single =
+      run(one_f_one_b({.devices = 2, .microbatches = 4}), chunk_costs(10ms, 20ms));
+  CHECK(lines(draw(replicated(single, 16))).size() == 32 + 1);
+  std::vector<int> names;
+  for (int device = 0; device < 34; ++device) names.push_back(8 * device);
+  std::vector<char> critical(17 * single.spans.size(), 0);
+  critical.back() = 1;  // the last replica's
+  const auto drawn =
+      lines(draw(replicated(single, 17), {.critical = critical, .device_names = names}));
+  REQUIRE(drawn.size() == 2 + 1 + 2);
+  CHECK(drawn[0].starts_with(" d0 ×17   │"));
+  CHECK(drawn[1].starts_with(" d136 ×17 │"));
+  CHECK(drawn[2].find('6') != std::string::npos);
+  CHECK(drawn[4].ends_with("×N: a row for N replicas, which do the same at the same times"));
 }

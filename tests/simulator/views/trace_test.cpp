@@ -111,6 +111,8 @@ TEST_CASE("trace: a file is what its first page says") {
                                      .start = 10us,
                                      .end = 11500ns}},
                           .memory = {{{10us, MemoryUse{4096, 0, 0, 0, 1, 0, 0}}}, {}}};
+  CHECK(write_trace({timeline, {}, {{0, 1, 2, 3}, {4, 5, 6, 7}}})
+            .find(R"("name":"process_name","args":{"name":"devices 4-7"}})") != std::string::npos);
   const std::string text = write_trace({timeline, {{"kind", "predicted"}}});
   for (
       const std::string line : {
