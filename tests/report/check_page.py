@@ -223,6 +223,34 @@ def main():
         if given.pictures:
             take_pictures(page, given.pictures, "run")
         print("ok  a run and another plan beside it")
+
+        stagecraft.run("simulate", "wide.json", "-q", "--trace", "wide.trace.json")
+        for more in (["wide.trace.json"], ["wide.trace.json", "--against", "wide.json"],
+                     ["--against", "replicas.json"]):
+            check_page(stagecraft, page, "wide.json", *more)
+            sheets = page.printed_pages()
+            require(sheets == 2, f"with {' '.join(more)} the page is printed on {sheets} sheets")
+            smallest = page.evaluate("""(() => {
+              dispatchEvent(new Event('beforeprint'));
+              const zooms = [...document.querySelectorAll('.sheet')].map((e) => Number(e.style.zoom || 1));
+              dispatchEvent(new Event('afterprint'));
+              return Math.min(...zooms);
+            })()""")
+            require(smallest > 0.7, f"with {' '.join(more)} the page is printed at {smallest:.2f} of its size")
+            print(f"ok  with {' '.join(more)}: {sheets} sheets, at {smallest:.2f} of the usual size")
+
+        check_page(stagecraft, page, plans["inference"])
+        text = page.evaluate("document.body.innerText")
+        for words in ("first token", "requests/s", "Requests", "Advice"):
+            require(words in text, f"a page of inference does not say \"{words}\"")
+        controls = page.evaluate("[...document.querySelectorAll('input, select')].map((e) => e.ariaLabel)")
+        require("recompute" not in controls, "a page of inference has a control for recomputation")
+        require(page.printed_pages() == 2, "a page of inference is not printed on two sheets")
+        require(" 1 stages" not in " " + text and " 1 devices" not in text, "one of a thing is called many")
+        hashes = page.evaluate("[...document.querySelectorAll('#foot code')].map((e) => e.textContent)")
+        require(all(text.startswith("xxh3:") for text in (hashes[0], hashes[2])),
+                f"inputs have the hashes {hashes}")
+        print("ok  a plan for inference: its first token, its requests, no recomputation")
         require(not page.complaints, f"the browser complains: {page.complaints}")
         print("ok  no complaint of the browser, nothing asked for from outside")
     finally:

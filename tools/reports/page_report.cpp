@@ -15,6 +15,7 @@
 #include "planner/plan/plan_words.hpp"
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
+#include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "simulator/analyses/attribution.hpp"
 #include "simulator/analyses/comparison.hpp"
@@ -26,6 +27,7 @@
 #include "tools/reports/page_sources.hpp"
 #include "tools/reports/page_what_if.hpp"
 #include "tools/reports/results.hpp"
+#include "tools/reports/serving_report.hpp"
 
 namespace stagecraft {
 
@@ -139,7 +141,7 @@ ordered_json stages_json(const Told& plan) {
 /// The program's devices: their numbers in the cluster, all that each stands for, and its limit.
 ordered_json rows_json(const Told& plan) {
   const Compiled& compiled = plan.compiled;
-  const auto members = devices_of_rows(plan.loaded.plan, compiled);
+  const auto members = row_names(plan.loaded.plan, compiled);
   ordered_json rows = ordered_json::array();
   for (std::size_t row = 0; row < members.size(); ++row) {
     const Bytes limit = compiled.memory_limits[row];
@@ -184,6 +186,7 @@ ordered_json plan_json(const Told& plan) {
           {"profile", of.profile},
           {"source", plan.loaded.profile.source},
           {"cluster", of.cluster},
+          {"cluster_hash", content_hash(write_cluster(plan.loaded.cluster))},
           {"precision", to_string(of.precision)},
           {"costs", words_of_costs(of, plan.prediction.provenance)},
           {"sequence", of.batch.sequence},
@@ -323,7 +326,7 @@ std::string words_of_edit(const AdvisedEdit& edit) {
 }
 
 /// What `advise` says: edits that make the step shorter, or the plan fit, best first.
-ordered_json advice_rows(const LoadedPlan& loaded, int threads) {
+ordered_json page_advice_json(const LoadedPlan& loaded, int threads) {
   constexpr std::size_t most = 8;
   const AdviceQuestion question{.target = target_of(loaded.plan),
                                 .script = {},
@@ -346,7 +349,7 @@ ordered_json advice_rows(const LoadedPlan& loaded, int threads) {
     if (fullest.limit) row["limit_bytes"] = *fullest.limit;
     rows.push_back(std::move(row));
   }
-  return rows;
+  return {{"tried", advice.tried}, {"edits", std::move(rows)}};
 }
 
 // --- The file -----------------------------------------------------------------------------------
@@ -396,8 +399,12 @@ ordered_json page_json(const PageQuestion& question) {
       {"what_if", what_if_json(question.loaded, plan.compiled, folds)},
       {"waterfall", waterfall_json(plan)},
       {"alternatives", alternatives_json(question.loaded, plan.prediction, question.threads)},
-      {"advice", advice_rows(question.loaded, question.threads)},
+      {"advice", page_advice_json(question.loaded, question.threads)},
       {"launch", launch_json(question.loaded)}};
+  if (const auto served =
+          serving_for(question.loaded.plan, question.loaded.profile, question.loaded.cluster, 0)) {
+    json["serving"] = serving_json(*served);
+  }
   if (question.measured) json["measured"] = measured_json(plan, *question.measured);
   if (question.against != nullptr) json["against"] = against_json(*question.against);
   return json;

@@ -53,6 +53,7 @@ std::optional<LoadedPlan> with_changes(const LoadedPlan& loaded, const std::vect
 /// The plan's own first.
 std::vector<RecomputeWay> recompute_ways_of(const LoadedPlan& loaded) {
   std::vector<RecomputeWay> ways{{.name = "as planned", .set = {}}};
+  if (serves(loaded.plan)) return ways;  // without backwards nothing is done again
   std::set<std::string> refused;
   for (const std::string name : {"none", "selective", "full"}) {
     if (name == "selective" && !loaded.profile.model.transformer) continue;

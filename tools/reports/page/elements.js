@@ -146,11 +146,17 @@ function tickStep(length, most) {
   return 10 * power;
 }
 
+/** "1 stage", "12 stages". */
+function counted(count, word) {
+  return `${count.toLocaleString('en-US')} ${word}${count === 1 ? '' : 's'}`;
+}
+
 /** On paper drawings are as wide as the sheet, and low enough for all of them. */
 const paper = {
   isOn: false,
   width: 700,
-  height: 270
+  height: 270,
+  sheet: 1020  // pixels of A4 between its margins, with room for what browsers round
 };
 
 /** A canvas in device pixels; its width follows the page's. */

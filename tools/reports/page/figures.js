@@ -69,7 +69,7 @@ function layerStrip(layers, stages, ranks) {
     preserveAspectRatio: 'none',
     style: 'height:66px',
     'aria-label':
-        `${layers.length} layers over ${stages.length} stages, as wide as they take time: ` +
+        `${counted(layers.length, 'layer')} over ${counted(stages.length, 'stage')}, as wide as they take time: ` +
         stages.map((stage, s) => `stage ${s} has ${stage.layers}`).slice(0, 40).join('; ')
   });
   let x = 0, from = 0;
@@ -141,7 +141,7 @@ function topology(json, ranks) {
     viewBox: `0 0 ${width} ${height}`,
     role: 'img',
     style: `max-width:${Math.max(260, width)}px`,
-    'aria-label': `${devices} devices in ${groups} groups of ${
+    'aria-label': `${counted(devices, 'device')} in ${counted(groups, 'group')} of ${
         inner}; the number in a device is its pipeline rank`
   });
   for (let g = 0; g < groups; ++g) {
@@ -193,7 +193,7 @@ function scatter(points, unit, perSecond, width) {
   const svg = drawn('svg', {
     viewBox: `0 0 ${width} ${height}`,
     role: 'img',
-    'aria-label': `${points.length} plans by peak memory and ${unit}; ${
+    'aria-label': `${counted(points.length, 'plan')} by peak memory and ${unit}; ${
         points.filter((point) => point.front).length} of them are on the front`
   });
   const gib = Math.pow(1024, Math.floor(Math.log(Math.max(shownBytes, 1)) / Math.log(1024)));

@@ -162,7 +162,7 @@ function headline(plan) {
   const cards = [
     card('step', timeText(figures.step_ns), `bubble ${percentText(figures.bubble)}`),
     card(`${unit} per ${figures.device_word}`, countText(rate), intervalWords(figures, rate)),
-    card(`${unit} in all`, countText(rate * devices), `${devices} devices`),
+    card(`${unit} in all`, countText(rate * devices), counted(devices, 'device')),
   ];
   if (figures.mfu !== undefined) {
     const tflops = figures.mfu * figures.peak_flops / devices / 1e12;
@@ -176,6 +176,15 @@ function headline(plan) {
     if (figures.hfu > figures.mfu)
       cards.push(card('HFU', percentText(figures.hfu), 'with what is recomputed'));
   }
+  if (report.serving) {
+    const {points} = report.serving;
+    const most = points[points.length - 1];
+    cards.push(card(
+        'first token', timeText(points[0].first_token_ns), 'of a prompt that meets no other'));
+    cards.push(card(
+        'requests/s', countText(most.requests_per_second),
+        `${counted(most.requests, 'request')} at once`));
+  }
   const memory = element('dd', {id: 'peak-memory'}, '…');
   cards.push(element('div', {class: 'card'}, element('dt', {}, 'peak memory'), memory));
   if (!figures.fits) cards.push(card('memory', element('span', {class: 'bad'}, 'does not fit')));
@@ -186,9 +195,9 @@ function headline(plan) {
       element('p', {class: 'words'}, plan.sentence),
       element(
           'p', {class: 'muted'},
-          `${countText(plan.stages.length)} ${plan.stages.length === 1 ? "stage" : "stages"}, ${plan.samples.toLocaleString('en-US')} samples a step. ${plan.parameters.toLocaleString('en-US')} parameters, ${
+          `${counted(plan.stages.length, 'stage')}, ${counted(plan.samples, 'sample')} a step. ${plan.parameters.toLocaleString('en-US')} parameters, ${
               plan.precision}${
-              plan.sequence ? `, ${plan.sequence.toLocaleString('en-US')} tokens a sample` :
+              plan.sequence ? `, ${counted(plan.sequence, 'token')} a sample` :
                               ''}. Predicted from ${plan.costs}.`),
       element('dl', {class: 'cards'}, cards));
 }
@@ -496,7 +505,7 @@ function layersSection(plan) {
           'p', {class: 'muted'},
           'Each layer as wide as it takes time; a colour for each pipeline rank, a line and a number for each stage.'),
       element(
-          'details', {class: 'screen'}, element('summary', {}, `${plan.stages.length} stages`),
+          'details', {class: 'screen'}, element('summary', {}, counted(plan.stages.length, 'stage')),
           stagesTable(plan)));
 }
 
@@ -528,7 +537,7 @@ function alternativesSection(points, plan) {
             'transparent;border:1px solid var(--muted)'
           ]),
       element(
-          'details', {class: 'screen'}, element('summary', {}, `${points.length} plans`),
+          'details', {class: 'screen'}, element('summary', {}, counted(points.length, 'plan')),
           tableOf(
               ['change', `>${unit}`, '>step', '>difference', '>peak memory', 'fits', 'front'],
               order.map(
@@ -544,12 +553,41 @@ function alternativesSection(points, plan) {
               'alternatives')));
 }
 
-function adviceSection(advice) {
+/** What a plan for inference serves: as `stagecraft simulate` says it. */
+function servingSection(serving) {
   return section(
-      'Advice', {},
+      'Requests', {class: 'wide'},
+      tableOf(
+          ['>requests at once', '>first token', '>each further token', '>tokens/s', '>requests/s'],
+          serving.points.map(
+              (point) => ({
+                cells: [
+                  countText(point.requests), timeText(point.first_token_ns),
+                  timeText(point.next_token_ns), countText(point.tokens_per_second),
+                  countText(point.requests_per_second)
+                ]
+              })),
+          'requests at once, and how fast they are served'),
+      element(
+          'p', {class: 'muted'},
+          `Prompts of ${serving.prompt_tokens.toLocaleString('en-US')} tokens, each of which generates ${
+              serving.output_tokens.toLocaleString('en-US')}; memory has room for ${
+              counted(serving.room, 'request')}.`));
+}
+
+function adviceSection({tried, edits}) {
+  if (!edits.length) {
+    return section(
+        'Advice', {class: 'wide'},
+        element(
+            'p', {},
+            `${counted(tried, 'change')} of this plan and pairs of changes were simulated; none makes the step shorter.`));
+  }
+  return section(
+      'Advice', {class: 'wide'},
       tableOf(
           ['edit', '>step', '>difference', '>memory'],
-          advice.map((row) => ({
+          edits.map((row) => ({
                        cells: [
                          row.edit, timeText(row.step_ns),
                          differenceText(row.step_ns, report.plan.figures.step_ns),
@@ -566,19 +604,23 @@ function measuredSection(measured) {
   const verdict = measured.busy ?
       `on a busy machine, which says nothing of the prediction: ${measured.busy}` :
       `the prediction is off by ${(100 * measured.error).toFixed(1)} %`;
+  const shares = measured.shares.filter((share) => share.extra_ns !== 0);
   return section(
-      'Predicted and measured', {},
+      'Predicted and measured', {class: 'wide'},
       element(
           'p', {},
           `Predicted ${timeText(measured.predicted_ns)}, measured ${
               timeText(measured.measured_ns)}: ${verdict}.`,
           measured.other_version ? ' The run is of another version of this plan.' : ''),
-      element('h3', {}, `Where the difference went, on device ${measured.device}`),
-      tableOf(
-          ['what', '>longer by'],
-          measured.shares.filter((share) => share.extra_ns !== 0)
-              .map((share) => ({cells: [share.what, sign(share.extra_ns)]})),
-          'parts of the difference'),
+      shares.length ?
+          [
+            element('h3', {}, `Where the difference went, on device ${measured.device}`),
+            tableOf(
+                ['what', '>longer by'],
+                shares.map((share) => ({cells: [share.what, sign(share.extra_ns)]})),
+                'parts of the difference')
+          ] :
+          null,
       element(
           'details', {class: 'screen'}, element('summary', {}, 'by stage and kind of work'),
           tableOf(
@@ -613,17 +655,21 @@ function againstSection(plan, other) {
     const like = other.waterfall.find((one) => one.name === bar.name);
     if (like) rows.push([bar.name, timeText(bar.ns), timeText(like.ns)]);
   });
-  const timeline = new Timeline(`Timeline of ${other.path}`, other.rows.map(shortRowName));
+  const timeline = new Timeline(`Timeline of ${other.path}`, other.rows.map(shortRowName), 110);
   readTimeline(other.timeline).then((boxes) => {
     timeline.show(boxes);
     redrawn.push(timeline);
   });
-  return section(
-      'Against the other plan', {},
-      tableOf(
-          ['', 'this plan', 'the other'], rows.map((cells) => ({cells})),
-          'both plans side by side'),
-      element('h3', {}, `Timeline of ${other.path}`), element('div', {}, timeline.canvas));
+  return [
+    section(
+        'Against the other plan', {class: 'wide'},
+        tableOf(
+            ['', 'this plan', 'the other'], rows.map((cells) => ({cells})),
+            'both plans side by side')),
+    element(
+        'div', {class: 'other-timeline'}, element('h3', {}, `Timeline of ${other.path}`),
+        element('div', {}, timeline.canvas))
+  ];
 }
 
 function launchSection(launch) {
@@ -655,7 +701,7 @@ function launchSection(launch) {
 function provenance(plan, measured, other) {
   const rows = [
     ['plan', plan.path, plan.hash], ['model', plan.model, plan.profile || 'built in'],
-    ['cluster', plan.cluster, '']
+    ['cluster', plan.cluster, plan.cluster_hash]
   ];
   if (measured) rows.push(['run', measured.path, measured.hash]);
   if (other) rows.push(['other plan', other.path, other.hash]);
@@ -674,22 +720,39 @@ function provenance(plan, measured, other) {
           null);
 }
 
+/** On paper two sheets hold everything: what is higher than its sheet is drawn smaller. */
+function fillSheets(isOn) {
+  const [first, second] = document.querySelectorAll('.sheet');
+  const sheets = [[document.getElementById('head'), first], [second, document.getElementById('foot')]];
+  for (const parts of sheets) {
+    parts.forEach((part) => { part.style.zoom = ''; });
+    if (!isOn) continue;
+    let zoom = 1;
+    // Smaller text also has more room beside it; so it is measured again.
+    for (let round = 0; round < 8; ++round) {
+      const height = parts.reduce((sum, part) => sum + part.getBoundingClientRect().height, 0);
+      if (height <= paper.sheet) break;
+      zoom *= Math.min(0.99, paper.sheet / height);
+      parts.forEach((part) => { part.style.zoom = zoom; });
+    }
+  }
+}
+
 function build() {
   const {plan, measured, against} = report;
   const main = document.getElementById('main');
   const bench = new Workbench(plan, measured);
-  main.append(...bench.sections());
-  if (measured) main.append(measuredSection(measured));
-  main.append(element(
-      'div', {class: 'columns second-page'},
+  main.append(element('div', {class: 'sheet'}, bench.sections()));
+  const columns = element(
+      'div', {class: 'columns'}, measured ? measuredSection(measured) : null,
       section(
           'From ideal compute to the step', {},
           fitted((width) => waterfall(report.waterfall, plan.figures.step_ns, width)),
           element('p', {class: 'muted'}, 'Means over the devices; they add up to the step.')),
-      alternativesSection(report.alternatives, plan), layersSection(plan), topologySection(plan)));
-  if (report.advice.length) main.append(adviceSection(report.advice));
-  if (against) main.append(againstSection(plan, against));
-  main.append(launchSection(report.launch));
+      alternativesSection(report.alternatives, plan), layersSection(plan), topologySection(plan),
+      report.serving ? servingSection(report.serving) : null, adviceSection(report.advice),
+      against ? againstSection(plan, against) : null);
+  main.append(element('div', {class: 'sheet'}, columns, launchSection(report.launch)));
   document.getElementById('foot').append(provenance(plan, measured, against));
   redrawn.push(bench);
   const ready = measured ? readTimeline(measured.timeline).then((rows) => {
@@ -705,7 +768,9 @@ function build() {
   });
   const print = (isOn) => {
     paper.isOn = isOn;
+    document.documentElement.classList.toggle('paper', isOn);
     redraw();
+    fillSheets(isOn);
   };
   window.addEventListener('beforeprint', () => print(true));
   window.addEventListener('afterprint', () => print(false));

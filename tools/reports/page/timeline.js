@@ -100,8 +100,10 @@ async function readTimeline(text) {
 
 class Timeline {
   /** names: of the rows. Below each row, `second` may have other rows (what was measured). */
-  constructor(label, names) {
+  /** On paper its rows are as high as fits into so many pixels. */
+  constructor(label, names, paperHeight = paper.height) {
     this.names = names;
+    this.paperHeight = paperHeight;
     this.rows = [];
     this.second = null;
     this.messages = [];
@@ -175,7 +177,7 @@ class Timeline {
 
   rowHeight() {
     const most = this.second ? 34 : 24;
-    const room = (paper.isOn ? paper.height : 760) / Math.max(1, this.rows.length);
+    const room = (paper.isOn ? this.paperHeight : 760) / Math.max(1, this.rows.length);
     const least = paper.isOn ? 2 : this.second ? 9 : 5;
     return Math.max(least, Math.min(most, Math.floor(room) - 3));
   }
