@@ -92,6 +92,26 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+/// Whether a verb's argument is a plan.
+bool takes_plan(const CLI::App& app) {
+  return std::ranges::any_of(app.get_options(), [](const CLI::Option* option) {
+    return option->get_positional() && option->get_type_name().find("PLAN") != std::string::npos;
+  });
+}
+
+VerbWords words_of(const CLI::App& app) {
+  const auto verbs_with = [&app](std::string_view option) {
+    std::vector<std::string> verbs;
+    for (const CLI::App* verb :
+         app.get_parent()->get_subcommands([](const CLI::App*) { return true; })) {
+      const std::vector<std::string> names = option_names(*verb);
+      if (std::ranges::find(names, option) != names.end()) verbs.push_back(verb->get_name());
+    }
+    return verbs;
+  };
+  return {.options = option_names(app), .takes_plan = takes_plan(app), .verbs_with = verbs_with};
+}
+
 /// CLI11 2.1 neither suggests names nor explains extras, so unknown words are collected and
 /// explained here.
 void refuse_unknown_words(const CLI::App& app) {
@@ -99,7 +119,7 @@ void refuse_unknown_words(const CLI::App& app) {
     if (!word.starts_with('-'))
       fail_usage("unexpected argument \"", word, "\"; see stagecraft ", app.get_name(), " --help");
     const std::string name = word.substr(0, word.find('='));
-    const std::string meaning = option_of_same_meaning(name, option_names(app));
+    const std::string meaning = option_of_same_meaning(name, words_of(app));
     if (!meaning.empty())
       fail_usage("unknown option \"", name, "\" of stagecraft ", app.get_name(), "; ", meaning);
     const std::string suggestion = closest(name, option_names(app));
@@ -151,8 +171,10 @@ std::optional<int> answer_without_verb(std::span<const char* const> arguments) {
     return written(exit_ok);
   }
   const std::vector<std::string> names = verb_names();
-  if (std::find(names.begin(), names.end(), word) == names.end()) fail_unknown("verb", word, names);
-  return {};
+  if (std::find(names.begin(), names.end(), word) != names.end()) return {};
+  const std::string meaning = verb_of_same_meaning(word);
+  if (!meaning.empty()) fail_usage("unknown verb \"", word, "\"; ", meaning);
+  fail_unknown("verb", word, names);
 }
 
 Error out_of_memory() {

@@ -5,6 +5,7 @@
 
 #include "planner/analysis/changes.hpp"
 #include "profiles/error.hpp"
+#include "profiles/text.hpp"
 
 namespace stagecraft {
 
@@ -30,9 +31,15 @@ const std::vector<FlagMeaning>& meanings() {
        {"--pp", "--stages"},
        "pp"},
       {{"--num-virtual-stages-per-pipeline-rank", "--virtual-pipeline-model-parallel-size",
-        "--num-layers-per-virtual-pipeline-stage", "--vpp", "--virtual"},
+        "--virtual-pipeline-parallel-size", "--virtual-pipeline-size", "--virtual-pipeline",
+        "--virtual-stages", "--num-virtual-stages", "--interleave", "--vpp", "--virtual"},
        {"--vpp", "--virtual"},
        "vpp"},
+      {{"--num-layers-per-virtual-pipeline-stage"},
+       {},
+       {},
+       "it counts the layers of a stage, and --vpp the stages of a device: layers / (--pp x this "
+       "number)"},
       {{"--data-parallel-size", "--data-parallel", "--data-parallel-degree", "--dp", "--dp-size",
         "--replicas", "--data-parallel-shard-degree", "--data-parallel-replicate-degree"},
        {"--dp", "--replicas"},
@@ -55,10 +62,12 @@ const std::vector<FlagMeaning>& meanings() {
        {"--gbs", "--batch"},
        "batch"},
       {{"--num-microbatches", "--gradient-accumulation-steps", "--microbatches"},
-       {"--microbatches", "--gbs"},
-       "batch"},
+       {"--microbatches"},
+       "batch",
+       "the number of microbatches is the batch divided by a microbatch: give --gbs and --mbs"},
       {{"--seq-length", "--seq-len", "--sequence-length", "--seq", "--max-seq-len",
-        "--max-sequence-length", "--sequence"},
+        "--max-sequence-length", "--max-model-len", "--context-length", "--context", "--ctx",
+        "--sequence"},
        {"--sequence"},
        "sequence"},
       {{"--gpus", "--num-gpus", "--n-gpus", "--ngpus", "--nproc-per-node", "--nproc_per_node",
@@ -119,7 +128,20 @@ const std::vector<FlagMeaning>& meanings() {
        {"--sequence-parallel"},
        "sp"},
       {{"--framework", "--target"}, {"--for"}},
-      {{"--gpu-memory", "--mem", "--memory-per-gpu", "--device-memory"}, {"--memory"}},
+      {{"--gpu-memory", "--mem", "--memory-per-gpu", "--device-memory", "--memory"},
+       {"--memory"},
+       {},
+       "stagecraft simulate PLAN --memory SIZE says whether a plan fits into it"},
+      {{"--network", "--network-bandwidth", "--link", "--link-bandwidth", "--bandwidth"},
+       {"--bandwidth"},
+       "link0"},
+      {{"--latency", "--transfer"}, {"--transfer"}, "link0.latency"},
+      {{"--offload", "--cpu-offload", "--cpu-offloading", "--optimizer-cpu-offload",
+        "--offload-optimizer", "--offload-activations", "--activation-offload"},
+       {},
+       {},
+       "moving tensors to the host's memory is not modelled; --recompute and --sharding save "
+       "memory"},
       {{"--out", "--output-file", "--save"}, {"--output"}},
       {{"--train-iters", "--iters", "--max-steps", "--num-steps"}, {"--steps", "--iterations"}},
   };
@@ -133,23 +155,111 @@ std::string with_dashes(std::string_view name) {
   return text;
 }
 
+/// "stagecraft simulate PLAN --set tp=VALUE": by those who have no --set.
+std::string with_set(const FlagMeaning& meaning, const VerbWords& verb) {
+  std::string text = concat("a plan has its own: stagecraft simulate PLAN --set ", meaning.key,
+                            "=VALUE says what another would do");
+  for (const std::string_view ours : meaning.ours) {
+    if (std::ranges::count(verb.verbs_with(ours), "plan") == 0) continue;
+    return concat(text, ", and stagecraft plan … ", ours, " VALUE plans with it");
+  }
+  return text;
+}
+
+/// "it is an option of stagecraft plan, simulate and check".
+std::string of_others(std::string_view option, const VerbWords& verb) {
+  const std::vector<std::string> verbs = verb.verbs_with(option);
+  return verbs.empty() ? "" : concat("it is an option of stagecraft ", join_words(verbs));
+}
+
+struct VerbMeaning {
+  std::vector<std::string_view> others;
+  std::string_view ours;
+};
+
+const std::vector<VerbMeaning>& verb_meanings() {
+  static const std::vector<VerbMeaning> all{
+      {{"whatif", "what-if", "what_if", "change", "set", "sweep"},
+       "stagecraft simulate PLAN --set KEY=VALUE"},
+      {{"optimize", "optimise", "search", "tune", "autotune", "find", "parallelize", "partition"},
+       "stagecraft plan MODEL CLUSTER"},
+      {{"improve", "suggest", "recommend", "speedup", "help-me"}, "stagecraft advise PLAN"},
+      {{"visualize", "visualise", "view", "page", "html", "dashboard", "plot", "draw"},
+       "stagecraft report PLAN -o page.html"},
+      {{"predict", "estimate", "forecast", "timeline"}, "stagecraft simulate PLAN"},
+      {{"train", "execute", "launch", "start"}, "stagecraft run PLAN"},
+      {{"validate", "verify", "lint", "fits", "fit", "memory"}, "stagecraft check PLAN"},
+      {{"why", "bottleneck", "bottlenecks", "analyze", "analyse", "critical-path"},
+       "stagecraft explain PLAN"},
+      {{"diff", "versus", "vs"}, "stagecraft compare PLAN PLAN"},
+      {{"measure", "benchmark", "bench"}, "stagecraft profile MODEL"},
+      {{"debug", "hang", "postmortem"}, "stagecraft diagnose DIR"},
+      {{"accuracy", "errors"}, "stagecraft ledger"},
+      {{"generate", "write", "script"}, "stagecraft export FORMAT PLAN"},
+      {{"read", "load", "convert"}, "stagecraft import FORMAT FILE"},
+      {{"models"}, "stagecraft model list"},
+      {{"clusters", "devices", "gpus"}, "stagecraft cluster list"},
+      {{"schedules"}, "stagecraft schedule list"},
+  };
+  return all;
+}
+
+/// Of what stands where a verb should: a plan or a model, a launch script, a schedule.
+std::string verbs_for_file(std::string_view file) {
+  if (file.ends_with(".sh")) {
+    return concat("stagecraft advise ", file,
+                  " --model MODEL --cluster CLUSTER says what to change in a launch script");
+  }
+  if (file.ends_with(".csv"))
+    return concat("stagecraft schedule check ", file, " checks a schedule");
+  if (file.ends_with(".json")) {
+    return concat("stagecraft simulate ", file, " predicts a plan's step, and stagecraft plan ",
+                  file, " CLUSTER makes a plan for a model");
+  }
+  return "";
+}
+
 }  // namespace
 
-std::string option_of_same_meaning(std::string_view unknown,
-                                   const std::vector<std::string>& options) {
+std::string option_of_same_meaning(std::string_view unknown, const VerbWords& verb) {
   const std::string name = with_dashes(unknown);
   const auto has = [&](std::string_view option) {
-    return std::ranges::find(options, option) != options.end();
+    return std::ranges::find(verb.options, option) != verb.options.end();
   };
+  const bool has_changes = has("--set") && has("--replan");
+  if (name == "--set" && verb.takes_plan)
+    return "stagecraft simulate PLAN --set KEY=VALUE says what a change would do";
   for (const FlagMeaning& meaning : meanings()) {
     if (std::ranges::find(meaning.others, name) == meaning.others.end()) continue;
     const auto ours = std::ranges::find_if(meaning.ours, has);
     if (ours != meaning.ours.end()) return concat("it is ", *ours, " here");
-    if (!meaning.key.empty() && has("--set") && has("--replan"))
+    if (!meaning.key.empty() && has_changes)
       return concat("--set ", meaning.key, "=VALUE changes it");
+    if (!meaning.key.empty() && verb.takes_plan) return with_set(meaning, verb);
     if (!meaning.otherwise.empty()) return std::string(meaning.otherwise);
+    for (const std::string_view other : meaning.ours) {
+      const std::string words = of_others(other, verb);
+      if (!words.empty()) return other == name ? words : concat("as ", other, " ", words);
+    }
   }
-  return "";
+  return of_others(name, verb);
+}
+
+std::string option_of_same_meaning(std::string_view unknown,
+                                   const std::vector<std::string>& options) {
+  return option_of_same_meaning(
+      unknown,
+      VerbWords{.options = options, .takes_plan = false, .verbs_with = [](std::string_view) {
+                  return std::vector<std::string>();
+                }});
+}
+
+std::string verb_of_same_meaning(std::string_view unknown) {
+  for (const VerbMeaning& meaning : verb_meanings()) {
+    if (std::ranges::find(meaning.others, unknown) != meaning.others.end())
+      return concat(meaning.ours, " does that");
+  }
+  return verbs_for_file(unknown);
 }
 
 std::string key_of_flag(std::string_view name) {
