@@ -111,12 +111,11 @@ void judge_limit(const Facts& facts, int device, const Peak& peak, Bytes limit, 
                         : program.work[static_cast<std::size_t>(peak.work)].instruction;
   const std::string when = peak.is_timed       ? "while messages are under way"
                            : peak.work == none ? "from the start"
-                                               : concat("at ", facts.describe(peak.work));
-  verdict.found(
-      concat("device ", facts.name_of(device), " needs ", format_bytes(peak.bytes), " ", when,
-             " and has ", format_bytes(limit), ", short by ", format_bytes(peak.bytes - limit),
-             " (", peak.bytes - limit, " bytes): ", breakdown(peak.use)),
-      device, instruction);
+                                               : concat("at ", to_string(instruction));
+  verdict.found(concat("device ", facts.name_of(device), " needs ", format_bytes(peak.bytes),
+                       " of ", format_bytes(limit), ", short by ", format_bytes(peak.bytes - limit),
+                       " ", when, ": ", breakdown(peak.use)),
+                device, instruction);
 }
 
 }  // namespace

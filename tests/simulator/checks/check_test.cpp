@@ -120,8 +120,8 @@ TEST_CASE("check: what messages under way take of memory counts, where times are
   CHECK(report.findings[0].rule == "memory");
   CHECK(report.findings[0].device == 1);
   CHECK_THAT(report.findings[0].message,
-             ContainsSubstring("needs 4MiB while messages are under way") &&
-                 ContainsSubstring("short by 1B (1 bytes): 3MiB of activations and 1MiB of"));
+             ContainsSubstring("short by 1B while messages are under way: 3MiB of activations and "
+                               "1MiB of"));
   CHECK(
       check(program, {.memory_limits = std::vector<Bytes>(2, 4 << 20), .timed = {MemoryUse{}, use}})
           .safe());
