@@ -154,6 +154,8 @@ int run(Console& console, const std::vector<std::string>& paths, const RunFileOp
     fail_usage("calibrate ", paths.front(), " needs one TRACE of a run of it: stagecraft run ",
                paths.front(), " --trace FILE --trace-steps 20");
   }
+  if (!options.device.empty())
+    fail_usage("--device is for logs and tables that do not name their device; a plan does");
   timeline.plan = paths[0];
   timeline.trace = paths[1];
   return calibrate_by_timeline(console, timeline);

@@ -163,11 +163,12 @@ Duration least_step(const LoadedPlan& loaded, const Compiled& compiled) {
 
 /// Whether what was measured was to be expected.
 std::string verdict_at_risk(const Risk& risk, const LoadedPlan& loaded, const Compiled& compiled,
-                            Duration measured) {
+                            Duration measured, bool was_busy) {
   const Spreads spreads = spreads_of(risk, loaded.profile, compiled);
   const StepInterval interval =
       within_peak(interval_of(compiled, spreads, risk.level), least_step(loaded, compiled));
   const bool inside = interval.p10 <= measured && measured <= interval.p90;
+  if (was_busy) return risk_sentence(interval, spreads, risk.level);
   return risk_sentence(interval, spreads, risk.level) +
          fmt::format("measured {}: {}\n", format_duration(measured),
                      inside                    ? "between p10 and p90"
@@ -200,8 +201,7 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
   const std::optional<Risk> risk = read_risk(arguments.risk);
   if (was_busy) console.print("busy machine: " + busy->second + "\n");
   result["busy"] = was_busy;
-  if (risk && !was_busy)
-    console.print(verdict_at_risk(*risk, loaded, compiled, comparison.measured));
+  if (risk) console.print(verdict_at_risk(*risk, loaded, compiled, comparison.measured, was_busy));
   const double rate = static_cast<double>(loaded.plan.batch.global) / seconds(comparison.predicted);
   const Duration least = least_step(loaded, compiled);
   if (console.json()) add_risk(result, risk, loaded.profile, compiled, {rate, least}, {});

@@ -418,6 +418,12 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   const bool trains = !serves(problem);
   if (!trains && !options.recompute_modules.empty())
     fail_usage("--recompute-modules: nothing is done again where nothing is trained");
+  if (!trains && options.optimizer != "adamw")
+    fail_usage("--optimizer ", options.optimizer, ": nothing is updated where nothing is trained");
+  if (!trains && options.recompute != "auto" && options.recompute != "none") {
+    fail_usage("--recompute ", options.recompute,
+               ": nothing is done again where nothing is trained");
+  }
   if (!trains) set_recompute(problem, "none");
   if (!trains && options.sharding == "auto") problem.optimizer.sharding = Sharding::none;
   if (trains && options.sharding == "auto" && may_share_layers(problem))
