@@ -211,6 +211,7 @@ const std::map<std::string, std::string> exceptions{
     {"simulate i.json --svg", "writes a file"},
     {"simulate i.json --nvtx", "writes a file"},
     {"advise i.json --top", "no edit makes this plan faster"},
+    {"advise i.json --depth", "no edit makes this plan faster"},
     {"compare i.json i.json --memory-limit", "the plan fits, so no forward waits"},
     {"compare i.json i.json --sharing", "no two messages are on a link at once"},
     {"plan inference --compare-frameworks", "none of the frameworks that train serves requests"},
@@ -284,9 +285,9 @@ void walk(const fs::path& folder, const std::string& verb, const std::string& in
   for (const std::string& flag : flags_of(folder, verb)) {
     INFO(flag << " of " << verb << " " << input);
     const bool is_special = how.values.contains(flag);
+    if ((" " + input + " ").find(" " + flag + " ") != std::string::npos) continue;
     if (!is_special && !values.contains(flag)) FAIL_CHECK("the test has no value for this flag");
     if (!is_special && !values.contains(flag)) continue;
-    if ((" " + input + " ").find(" " + flag + " ") != std::string::npos) continue;
     const std::string value = is_special ? how.values.at(flag) : values.at(flag);
     const Answer changed = asked(" " + flag + " " + value);
     INFO(changed.text);
@@ -422,7 +423,8 @@ TEST_CASE("each flag changes the answer about files of other systems, or is refu
   std::ofstream(in / "train.sh")
       << "torchrun --nproc-per-node 8 --nnodes $NODES pretrain_gpt.py --num-layers 80 "
          "--hidden-size 8192 --num-attention-heads 64 --tensor-model-parallel-size 8 "
-         "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 64 --bf16\n";
+         "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 64 --bf16 "
+         "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n";
   const std::string script = "train.sh --model llama3-70b --cluster 2x8xh100 --set NODES=2";
   walk(in, "import", "megatron " + script, "train.sh",
        {.values = {{"--device", "h100"}, {"--microbatch", "2"}, {"--replicas", "1,1"}}});
