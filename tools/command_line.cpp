@@ -99,7 +99,7 @@ bool takes_plan(const CLI::App& app) {
   });
 }
 
-VerbWords words_of(const CLI::App& app) {
+VerbOptions words_of(const CLI::App& app) {
   const auto verbs_with = [&app](std::string_view option) {
     std::vector<std::string> verbs;
     for (const CLI::App* verb :

@@ -156,7 +156,7 @@ std::string with_dashes(std::string_view name) {
 }
 
 /// "stagecraft simulate PLAN --set tp=VALUE": by those who have no --set.
-std::string with_set(const FlagMeaning& meaning, const VerbWords& verb) {
+std::string with_set(const FlagMeaning& meaning, const VerbOptions& verb) {
   std::string text = concat("a plan has its own: stagecraft simulate PLAN --set ", meaning.key,
                             "=VALUE says what another would do");
   for (const std::string_view ours : meaning.ours) {
@@ -167,7 +167,7 @@ std::string with_set(const FlagMeaning& meaning, const VerbWords& verb) {
 }
 
 /// "it is an option of stagecraft plan, simulate and check".
-std::string of_others(std::string_view option, const VerbWords& verb) {
+std::string of_others(std::string_view option, const VerbOptions& verb) {
   const std::vector<std::string> verbs = verb.verbs_with(option);
   return verbs.empty() ? "" : concat("it is an option of stagecraft ", join_words(verbs));
 }
@@ -221,7 +221,7 @@ std::string verbs_for_file(std::string_view file) {
 
 }  // namespace
 
-std::string option_of_same_meaning(std::string_view unknown, const VerbWords& verb) {
+std::string option_of_same_meaning(std::string_view unknown, const VerbOptions& verb) {
   const std::string name = with_dashes(unknown);
   const auto has = [&](std::string_view option) {
     return std::ranges::find(verb.options, option) != verb.options.end();
@@ -233,7 +233,8 @@ std::string option_of_same_meaning(std::string_view unknown, const VerbWords& ve
     if (std::ranges::find(meaning.others, name) == meaning.others.end()) continue;
     const auto ours = std::ranges::find_if(meaning.ours, has);
     if (ours != meaning.ours.end()) return concat("it is ", *ours, " here");
-    if (!meaning.key.empty() && has_changes)
+    // Which links there are, --set says itself.
+    if (!meaning.key.empty() && has_changes && !meaning.key.starts_with("link"))
       return concat("--set ", meaning.key, "=VALUE changes it");
     if (!meaning.key.empty() && verb.takes_plan) return with_set(meaning, verb);
     if (!meaning.otherwise.empty()) return std::string(meaning.otherwise);
@@ -249,9 +250,9 @@ std::string option_of_same_meaning(std::string_view unknown,
                                    const std::vector<std::string>& options) {
   return option_of_same_meaning(
       unknown,
-      VerbWords{.options = options, .takes_plan = false, .verbs_with = [](std::string_view) {
-                  return std::vector<std::string>();
-                }});
+      VerbOptions{.options = options, .takes_plan = false, .verbs_with = [](std::string_view) {
+                    return std::vector<std::string>();
+                  }});
 }
 
 std::string verb_of_same_meaning(std::string_view unknown) {

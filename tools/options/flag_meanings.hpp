@@ -11,7 +11,7 @@
 namespace stagecraft {
 
 /// A verb, as far as it matters to what its flags mean.
-struct VerbWords {
+struct VerbOptions {
   std::vector<std::string> options;  ///< its own, "--tp"
   bool takes_plan = false;
   /// All verbs that have an option, in the order of their table.
@@ -21,7 +21,7 @@ struct VerbWords {
 /// What to say instead of an option that the verb does not have: its own of the same meaning, a
 /// --set that changes the same, or another verb that has it; empty where nothing known means the
 /// same.
-std::string option_of_same_meaning(std::string_view unknown, const VerbWords& verb);
+std::string option_of_same_meaning(std::string_view unknown, const VerbOptions& verb);
 /// The same of a verb of which only its options are known.
 std::string option_of_same_meaning(std::string_view unknown,
                                    const std::vector<std::string>& options);

@@ -252,10 +252,10 @@ TEST_CASE("draw: of more than 32 devices, replicas share a row, which says how m
   CHECK(lines(draw(replicated(single, 16))).size() == 32 + 1);
   std::vector<int> names;
   for (int device = 0; device < 34; ++device) names.push_back(8 * device);
-  std::vector<char> critical(17 * single.spans.size(), 0);
-  critical.back() = 1;  // the last replica's
-  const auto drawn =
-      lines(draw(replicated(single, 17), {.critical = critical, .device_names = names}));
+  const Timeline many = replicated(single, 17);
+  std::vector<char> critical;  // what the last replica of the last stage does
+  for (const Span& span : many.spans) critical.push_back(span.device == 33 ? 1 : 0);
+  const auto drawn = lines(draw(many, {.critical = critical, .device_names = names}));
   REQUIRE(drawn.size() == 2 + 1 + 2);
   CHECK(drawn[0].starts_with(" d0 ×17   │"));
   CHECK(drawn[1].starts_with(" d136 ×17 │"));
