@@ -137,6 +137,9 @@ Cluster parse_cluster(std::string_view text);
 /// Nothing where they are so many already, or fewer than six, or more than a box has, or where the
 /// text is no expression.
 std::optional<std::string> with_narrower_boxes(std::string_view text);
+/// In a sentence: that "144xgb300" are more devices than a box has, and so machines of one each,
+/// which few mean. Empty for other expressions, for those that say a link, and for other texts.
+std::string why_single_devices(std::string_view text);
 
 // stagecraft-cluster/1; the annotated example opens cluster_json.cpp.
 Cluster read_cluster(const class Json& json);

@@ -34,6 +34,7 @@
 #include <nlohmann/json.hpp>
 
 #include "profiles/cluster.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "profiles/kernel_constants_json.hpp"
@@ -78,7 +79,7 @@ double read_rate(const Json& flops, std::string_view precision) {
 DeviceKind read_kind(const Json& json) {
   if (json.is_string()) {
     const std::vector<std::string> known = builtin_device_kinds();
-    const std::string name = json.string();
+    const std::string name = builtin_device_kind_called(json.string());
     if (std::find(known.begin(), known.end(), name) != known.end())
       return builtin_device_kind(name);
     const std::string suggestion = closest(name, known);
@@ -168,9 +169,10 @@ Value write_level(const Level& level) {
 
 int find_kind(const Cluster& cluster, const Json& json) {
   std::vector<std::string> known;
-  for (std::size_t kind = 0; kind < cluster.kinds.size(); ++kind) {
-    if (cluster.kinds[kind].name == json.string()) return static_cast<int>(kind);
-    known.push_back(cluster.kinds[kind].name);
+  for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
+  for (const std::string& name : {json.string(), builtin_device_kind_called(json.string())}) {
+    const auto found = std::find(known.begin(), known.end(), name);
+    if (found != known.end()) return static_cast<int>(found - known.begin());
   }
   const std::string suggestion = closest(json.string(), known);
   json.fail("the kind \"" + json.string() + "\" is not among \"kinds\": " + join_words(known) +

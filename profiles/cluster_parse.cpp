@@ -6,6 +6,7 @@
 #include <bit>
 #include <charconv>
 #include <filesystem>
+#include <utility>
 
 #include "profiles/cluster.hpp"
 #include "profiles/device_names.hpp"
@@ -260,6 +261,27 @@ bool counts_a_kind_of_a_file(std::string_view argument) {
   return rest.size() < argument.size() && exists(rest) && !exists(argument);
 }
 
+/// Where the innermost count of an expression begins, and where the name behind it does: 4 and 7 of
+/// "2x4x16xh100"; 0 and 0 where there is no count.
+std::pair<std::size_t, std::size_t> counts_end(std::string_view expression) {
+  std::size_t name = 0, last = 0;
+  for (std::size_t end = 0; end < expression.size(); ++end) {
+    if (expression[end] >= '0' && expression[end] <= '9') continue;
+    if (expression[end] != 'x' || end == name) break;
+    last = name;
+    name = end + 1;
+  }
+  return {last, name};
+}
+
+/// 0 where there is none.
+int innermost_count(std::string_view expression) {
+  const auto [last, name] = counts_end(expression);
+  int count = 0;
+  std::from_chars(expression.data() + last, expression.data() + name, count);
+  return count;
+}
+
 std::string error_of_unknown_kind(std::string_view name, const std::vector<std::string>& known) {
   try {
     fail_unknown("device kind", name, known);
@@ -270,7 +292,8 @@ std::string error_of_unknown_kind(std::string_view name, const std::vector<std::
 
 }  // namespace
 
-KnownDevice device_named(std::string_view name) {
+KnownDevice device_named(std::string_view given) {
+  const std::string name = builtin_device_kind_called(given);
   const std::vector<std::string> known = builtin_device_kinds();
   if (std::ranges::find(known, name) != known.end())
     return {builtin_device_kind(name), builtin_links(name), builtin_fabric(name)};
@@ -285,7 +308,7 @@ KnownDevice device_named(std::string_view name) {
   if (cluster.kinds.size() != 1) {
     throw Error(ErrorKind::input,
                 concat("expected one kind of device, found ", cluster.kinds.size()),
-                SourcePlace{std::string(name), 0, 0});
+                SourcePlace{name, 0, 0});
   }
   if (cluster.levels.empty()) return {.kind = cluster.kinds.front(), .links = {}, .fabric = {}};
   const Level& outermost = cluster.levels.front();
@@ -322,22 +345,11 @@ Cluster load_cluster(std::string_view argument) {
 
 std::optional<std::string> with_narrower_boxes(std::string_view text) {
   const std::string_view expression = text.substr(0, text.find('@'));
-  std::size_t name = 0, last = 0;  // where the device's name and the innermost count begin
-  for (std::size_t end = 0; end < expression.size(); ++end) {
-    if (expression[end] >= '0' && expression[end] <= '9') continue;
-    if (expression[end] != 'x' || end == name) break;
-    last = name;
-    name = end + 1;
-  }
+  const auto [last, name] = counts_end(expression);
   const Box* box = find_box(expression.substr(name));
   if (box == nullptr && name == 0) return {};
   const std::size_t outer = box != nullptr ? name : last;
-  int count = 0;
-  if (box != nullptr) {
-    count = box->devices;
-  } else if (std::from_chars(text.data() + last, text.data() + name, count).ec != std::errc{}) {
-    return {};
-  }
+  const int count = box != nullptr ? box->devices : innermost_count(expression);
   const unsigned narrower = std::bit_floor(static_cast<unsigned>(std::max(count, 1)));
   constexpr int few = 6;
   if (count < few || static_cast<unsigned>(count) == narrower) return {};
@@ -345,6 +357,23 @@ std::optional<std::string> with_narrower_boxes(std::string_view text) {
   // More are machines on a network.
   if (box == nullptr && count > device_named(builtin_device_kind_called(kind)).links.box) return {};
   return concat(text.substr(0, outer), narrower, "x", kind, text.substr(expression.size()));
+}
+
+std::string why_single_devices(std::string_view text) {
+  const auto [last, name] = counts_end(text);
+  const std::string kind = builtin_device_kind_called(text.substr(name));
+  const std::vector<std::string> known = builtin_device_kinds();
+  if (name == 0 || std::ranges::find(known, kind) == known.end()) return "";
+  const KindLinks links = builtin_links(kind);
+  const int count = innermost_count(text), box = links.box;
+  if (box < 2 || count <= box || links.inside == links.between) return "";
+  const int devices = device_count(parse_cluster(text));
+  const std::string_view outer = text.substr(0, last), machines = box > 16 ? "racks" : "machines";
+  const std::string note =
+      concat(text, " is ", devices, " machines of one device each, joined by their network; ");
+  const std::string instead = concat(outer, count / box, "x", box, "x", kind);
+  if (count % box != 0) return note + concat(machines, " of ", box, " are written as ", instead);
+  return note + concat(instead, " is ", devices / box, " ", machines, " of ", box);
 }
 
 }  // namespace stagecraft

@@ -117,7 +117,9 @@ std::string builtin_device_kind_called(std::string_view given) {
     if (name == whole) name = known;
   }
   const std::vector<std::string> known = builtin_device_kinds();
-  return std::ranges::count(known, name) > 0 ? name : std::string(given);
+  if (std::ranges::count(known, name) > 0) return name;
+  const std::string of_product = device_kind_named(given);
+  return of_product.empty() ? std::string(given) : of_product;
 }
 
 std::string generation_of_device_kind(std::string_view kind) {

@@ -18,7 +18,8 @@ std::string device_kind_in(std::string_view line);
 /// Kinds of a compute capability in tenths (90 of 9.0) or of an instruction set ("gfx942"), the
 /// most frequent one first; empty if none is built in.
 std::vector<std::string> device_kinds_of_generation(std::string_view generation);
-/// As the built-in kind of that name is written: "a100" for "A100-40GB"; any other name as it is.
+/// As the built-in kind of that name is written: "a100" for "A100-40GB" and for the product
+/// "NVIDIA A100-SXM4-40GB"; any other name as it is.
 std::string builtin_device_kind_called(std::string_view name);
 /// The generation of a built-in kind; empty if it is not known.
 std::string generation_of_device_kind(std::string_view kind);

@@ -38,8 +38,8 @@ struct KnownDevice {
   KindLinks links;
   DeviceFabric fabric;  ///< of a kind of one's own nothing is known: its links say all
 };
-/// A built-in kind by its name, or the only kind of a cluster's file, with that file's links.
-/// Throws Error (usage) for an unknown name, (input) for a file with several kinds.
+/// A built-in kind by its name or product, or the only kind of a cluster's file, with that file's
+/// links. Throws Error (usage) for an unknown name, (input) for a file with several kinds.
 KnownDevice device_named(std::string_view name_or_file);
 
 }  // namespace stagecraft

@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 
 #include "profiles/device_names.hpp"
+#include "profiles/devices.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
 #include "tests/profiles/expect_error.hpp"
@@ -70,6 +71,14 @@ TEST_CASE("devices are called in any case, and with the memory that the first on
   CHECK(parse_cluster("2x8xH100-80GB").kinds == parse_cluster("2x8xh100").kinds);
   CHECK(builtin_device_kind("MI300X") == builtin_device_kind("mi300x"));
   CHECK(builtin_device_kind_called("H1000") == "H1000");
+  // As drivers call them, too, wherever a kind is asked for.
+  CHECK(builtin_device_kind("NVIDIA H100 PCIe") == builtin_device_kind("h100-pcie"));
+  CHECK(parse_cluster("8xNVIDIA H100 80GB HBM3").kinds == parse_cluster("8xh100").kinds);
+  for (const std::string name : {"NVIDIA H100 80GB HBM3", "H100", "h100"}) {
+    INFO(name);
+    CHECK(device_named(name).kind == builtin_device_kind("h100"));
+    CHECK(device_named(name).links.box == builtin_links("h100").box);
+  }
   CHECK_THAT(message_of([] { parse_cluster("8xA1000"); }), ContainsSubstring("\"A1000\""));
 }
 
@@ -110,6 +119,23 @@ TEST_CASE("boxes of a number that is no power of two have narrower ones") {
     CHECK(narrower(none) == "none");
   // Nine devices are no box.
   CHECK(narrower("9xa100") == "none");
+}
+
+TEST_CASE("more devices than a box has are machines of one device each, and said to be") {
+  CHECK(why_single_devices("144xgb300") ==
+        "144xgb300 is 144 machines of one device each, joined by their network; 2x72xgb300 is 2 "
+        "racks of 72");
+  CHECK(why_single_devices("64xA100") ==
+        "64xA100 is 64 machines of one device each, joined by their network; 8x8xa100 is 8 "
+        "machines of 8");
+  CHECK(why_single_devices("2x16xh100") ==
+        "2x16xh100 is 32 machines of one device each, joined by their network; 2x2x8xh100 is 4 "
+        "machines of 8");
+  CHECK_THAT(why_single_devices("20xh100"),
+             ContainsSubstring("machines of 8 are written as 2x8xh100"));
+  for (const std::string_view usual : {"8xh100", "72xgb300", "4x8xh100", "h100", "2xgb300-nvl72",
+                                       "16xh100@100GB/s", "9xgeneric", "16xmine.json", "c.json"})
+    CHECK(why_single_devices(usual).empty());
 }
 
 TEST_CASE("a bad expression is refused with what is wrong and where") {
@@ -219,6 +245,13 @@ TEST_CASE("a cluster file may name built-in kinds and leave out the obvious") {
 })");
   const Cluster cluster = load_cluster(path);
   CHECK(device_count(cluster) == 3);
+  const std::string of_product = folder.file("product.json", R"({
+  "format": "stagecraft-cluster/1", "name": "theirs", "kinds": ["V100", "NVIDIA H100 80GB HBM3"],
+  "levels": [{"count": 2, "link": {"point_to_point": "25GbE"}}],
+  "devices": [{"kind": "NVIDIA H100 80GB HBM3", "count": 1}, {"kind": "V100", "count": 1}]
+})");
+  CHECK(kind_of(load_cluster(of_product), 0) == builtin_device_kind("h100"));
+  CHECK(kind_of(load_cluster(of_product), 1) == builtin_device_kind("v100"));
   CHECK(kind_of(cluster, 2) == builtin_device_kind("v100"));
   CHECK(cluster.levels[0].link.collective == parse_bandwidth("25GbE"));
 }

@@ -141,6 +141,8 @@ int show(Console& console, const ClusterArguments& arguments) {
   console.input(arguments.cluster, content_hash(write_cluster(cluster)));
   if (!arguments.constants.empty()) apply_constants(console, arguments.constants, cluster);
   console.artefact(write_cluster(cluster));
+  const std::string single = why_single_devices(arguments.cluster);
+  if (!single.empty()) console.note(single);
   Table levels({">level", ">parts", ">latency", ">point to point", ">collective", ">rails",
                 ">oversubscription"});
   ordered_json level_rows = ordered_json::array();

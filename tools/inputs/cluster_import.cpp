@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "profiles/cluster_importers.hpp"
+#include "profiles/device_names.hpp"
 #include "profiles/json.hpp"
 #include "profiles/link_fit.hpp"
 #include "tools/commands.hpp"
@@ -46,7 +47,8 @@ std::string machine_text(const Machine& machine, const Cluster& cluster) {
 
 int import_machine(Console& console, const ClusterImporter& importer, const std::string& content,
                    const ClusterImport& import) {
-  const Machine machine = importer.import(content, import.file, import.device);
+  const Machine machine =
+      importer.import(content, import.file, builtin_device_kind_called(import.device));
   const Cluster cluster = cluster_of(machine);
   for (const std::string& note : notes_on(machine)) console.note(note);
   print_cluster(console, cluster, machine_text(machine, cluster));

@@ -337,20 +337,6 @@ SaidOfPlans said_of_plans(const PlanningOptions& options) {
 
 namespace {
 
-/// "16xh100": more than a machine of them has are machines of one each, which few mean.
-std::string why_slow_links(const Problem& problem) {
-  const Cluster& cluster = problem.cluster;
-  if (cluster.levels.size() != 1 || cluster.kinds.size() != 1) return {};
-  const std::string& kind = cluster.kinds.front().name;
-  const std::string& name = problem.cluster_name;
-  const int count = cluster.levels.front().count;
-  if (name != concat(count, "x", kind)) return {};
-  const int box = builtin_links(kind).box;
-  if (box < 2 || count <= box || count % box != 0) return {};
-  return concat(name, " is ", count, " machines of one device each, joined by their network; ",
-                count / box, "x", box, "x", kind, " is ", count / box, " machines of ", box);
-}
-
 /// How many hold each gradient is not known before the plan is, and matters for few.
 Bytes gradient_bucket_of(const PlanningOptions& options, Framework kernels) {
   if (options.gradient_bucket.empty()) return 0;
@@ -362,7 +348,7 @@ Bytes gradient_bucket_of(const PlanningOptions& options, Framework kernels) {
 
 std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem) {
   std::vector<std::string> notes;
-  notes.push_back(why_slow_links(problem));
+  notes.push_back(why_single_devices(problem.cluster_name));
   if (options.precision.empty()) {
     notes.push_back(why_usual_precision(problem.profile, kinds_of(problem)));
   }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "profiles/device_names.hpp"
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
 #include "tools/reports/results.hpp"
@@ -80,7 +81,9 @@ void set_price(Cluster& cluster, const std::string& text) {
                "=2.5/h, found \"", text, "\"");
   }
   const std::string name = text.substr(0, equals);
-  const auto kind = std::find(known.begin(), known.end(), name);
+  auto kind = std::find(known.begin(), known.end(), name);
+  if (kind == known.end())
+    kind = std::find(known.begin(), known.end(), builtin_device_kind_called(name));
   if (kind == known.end()) fail_unknown("device kind", name, known);
   cluster.kinds[static_cast<std::size_t>(kind - known.begin())].price_per_hour = price;
 }
