@@ -40,7 +40,7 @@ TEST_CASE("built-in devices have the memory that a process is told, as the table
                                                                               {"v100-32gb", 31.74},
                                                                               {"v100", 15.75},
                                                                               {"t4", 14.75},
-                                                                              {"rtx3090", 23.68}}) {
+                                                                              {"rtx3090", 23.56}}) {
     INFO(name);
     CHECK(gibibytes(builtin_device_kind(name).memory) == Approx(told).margin(0.01));
   }
