@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 
 #include "profiles/text.hpp"
@@ -50,7 +51,7 @@ std::size_t name_length(std::string_view text) {
 }
 
 /// Takes "2026-11-28T15:04:19.5Z " or "2026-11-28 15:04:19 " from the front.
-void take_time(std::string_view& text) {
+bool take_time(std::string_view& text) {
   const auto matches = [](std::string_view word, std::string_view pattern) {
     if (word.size() < pattern.size()) return false;
     for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -60,9 +61,10 @@ void take_time(std::string_view& text) {
   };
   const std::string_view line = without_blanks(text);
   const bool joined = matches(line, "0000-00-00T00:00:00");
-  if (!joined && !matches(line, "0000-00-00 00:00:00")) return;
+  if (!joined && !matches(line, "0000-00-00 00:00:00")) return false;
   const std::size_t end = line.find(' ', joined ? 0 : 11);
   text = end == std::string_view::npos ? std::string_view{} : line.substr(end + 1);
+  return true;
 }
 
 /// "[1,0]<stdout>:" or "[0] " or "[default0]:".
@@ -81,6 +83,23 @@ bool take_brackets(std::string_view& text, std::string& label) {
   return true;
 }
 
+/// "(all_reduce pid=71, ip=10.0.0.2) " or "(head, rank=0, pid=71) ".
+bool take_process(std::string_view& text, std::string& label) {
+  constexpr std::string_view names_process = "pid=";
+  const std::string_view line = without_blanks(text);
+  const std::size_t end = line.find(')');
+  if (!line.starts_with('(') || end == std::string_view::npos) return false;
+  const std::string_view inside = line.substr(1, end - 1);
+  const std::size_t process = inside.find(names_process);
+  if (process == std::string_view::npos) return false;
+  const std::string_view number = inside.substr(process + names_process.size());
+  if (number.empty() || !is_decimal(number.front())) return false;
+  label = std::string(inside);
+  text = line.substr(end + 1);
+  if (text.starts_with(' ')) text.remove_prefix(1);
+  return true;
+}
+
 /// "12: ", the task of srun --label.
 bool take_task(std::string_view& text, std::string& label) {
   const std::string_view line = without_blanks(text);
@@ -93,22 +112,80 @@ bool take_task(std::string_view& text, std::string& label) {
   return true;
 }
 
-/// "node7: ", or "worker-1  | " of a container; the length of the label with its sign.
-std::size_t host_label(std::string_view line) {
+/// "GPU0", "GPU13".
+bool is_device_word(std::string_view line) {
+  return line.starts_with("GPU") && line.size() > 3 && is_decimal(line[3]);
+}
+
+/// A label that stands bare before the text.
+struct BareLabel {
+  std::string_view name;
+  std::size_t length = 0;  ///< with its sign and blanks; 0: there is none
+};
+
+/// "node7: ", "worker-1  | " of a container, "pod container: ", or "pod container " of one.
+BareLabel bare_label(std::string_view line) {
+  const auto skip_blanks = [&](std::size_t at) {
+    while (at < line.size() && is_space_or_tab(line[at])) ++at;
+    return at;
+  };
+  const std::size_t first = name_length(line);
+  if (first == 0 || is_device_word(line)) return {};
+  if (first < line.size() && line[first] == ':') return {line.substr(0, first), first + 1};
+  const std::size_t next = skip_blanks(first);
+  if (next < line.size() && line[next] == '|') return {line.substr(0, first), next + 1};
+  const std::size_t second = next > first ? name_length(line.substr(next)) : 0;
+  if (second == 0) return {};
+  const std::size_t end = next + second;
+  const bool is_signed = end < line.size() && line[end] == ':';
+  if (!is_signed && end < line.size() && !is_space_or_tab(line[end])) return {};
+  return {line.substr(0, end), is_signed ? end + 1 : end};
+}
+
+/// Of "node7 | CHANGED | rc=0 >>", or with --one-line "node7 | CHANGED | rc=0 | (stdout) text": the
+/// host, and the text.
+struct AnsibleLine {
+  std::string host;
+  std::string text;
+};
+std::optional<AnsibleLine> ansible_line(std::string_view line) {
+  constexpr std::array<std::string_view, 3> states{"CHANGED", "SUCCESS", "FAILED"};
+  constexpr std::string_view code = " | rc=", text_follows = " >>", text_here = " | (stdout) ";
   const std::size_t name = name_length(line);
-  if (name == 0) return 0;
-  std::size_t sign = name;
-  if (sign < line.size() && line[sign] == ':') return sign + 1;
-  while (sign < line.size() && is_space_or_tab(line[sign])) ++sign;
-  return sign < line.size() && line[sign] == '|' ? sign + 1 : 0;
+  if (name == 0 || !line.substr(name).starts_with(" | ")) return {};
+  std::string_view rest = line.substr(name + 3);
+  const auto* const state =
+      std::ranges::find_if(states, [&](std::string_view each) { return rest.starts_with(each); });
+  if (state == states.end()) return {};
+  rest.remove_prefix(state->size());
+  if (!rest.starts_with(code)) return {};
+  rest.remove_prefix(code.size());
+  while (!rest.empty() && (is_decimal(rest.front()) || rest.front() == '-')) rest.remove_prefix(1);
+  AnsibleLine found{.host = std::string(line.substr(0, name)), .text = {}};
+  if (rest.starts_with(text_follows)) return found;
+  if (!rest.starts_with(text_here)) return {};
+  found.text = std::string(rest.substr(text_here.size()));
+  return found;
+}
+
+/// Lines that were joined by a backslash and an n.
+std::vector<std::string> split_joined(std::string_view text) {
+  std::vector<std::string> lines;
+  for (;;) {
+    const std::size_t end = text.find("\\n");
+    lines.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return lines;
+    text.remove_prefix(end + 2);
+  }
 }
 
 /// What tools print at the front of a line by themselves.
 bool begins_as_tools_do(std::string_view text) {
-  constexpr std::array<std::string_view, 5> fronts{"#", "GPU0", "GPU[", "=====", "LINK TYPE TABLE"};
+  constexpr std::array<std::string_view, 4> fronts{"#", "GPU[", "=====", "LINK TYPE TABLE"};
   const std::string_view line = without_blanks(text);
-  return std::ranges::any_of(fronts,
-                             [&](std::string_view front) { return line.starts_with(front); });
+  return is_device_word(line) || std::ranges::any_of(fronts, [&](std::string_view front) {
+           return line.starts_with(front);
+         });
 }
 
 }  // namespace
@@ -116,29 +193,38 @@ bool begins_as_tools_do(std::string_view text) {
 std::vector<PlainLine> lines_without_labels(std::string_view content) {
   std::vector<PlainLine> lines;
   std::set<std::string, std::less<>> hosts;
-  for (const std::string& raw : split(content, '\n')) {
-    const std::string plain = without_escapes(raw);
-    std::string_view text = plain;
+  int number = 0;
+  std::string ansible_host;
+  const auto add = [&](std::string_view text) {
     while (text.starts_with("> ")) text.remove_prefix(2);  // of a quotation in an issue
-    PlainLine line{.number = static_cast<int>(lines.size()) + 1, .label = {}, .text = {}};
-    take_time(text);
-    while (take_brackets(text, line.label)) {
+    PlainLine line{.number = number, .label = {}, .text = {}};
+    while (take_time(text) || take_brackets(text, line.label) || take_process(text, line.label)) {
     }
     if (line.label.empty()) take_task(text, line.label);
-    const std::size_t label = host_label(text);
-    if (label > 0 && begins_as_tools_do(text.substr(label)))
-      hosts.emplace(text.substr(0, name_length(text)));
+    const BareLabel label = bare_label(text);
+    if (label.length > 0 && begins_as_tools_do(text.substr(label.length)))
+      hosts.emplace(label.name);
+    if (line.label.empty()) line.label = ansible_host;
     line.text = std::string(text);
     lines.push_back(std::move(line));
+  };
+  for (const std::string& raw : split(content, '\n')) {
+    ++number;
+    const std::string plain = without_escapes(raw);
+    const std::optional<AnsibleLine> ansible = ansible_line(plain);
+    if (!ansible) {
+      add(plain);
+      continue;
+    }
+    ansible_host = ansible->host;
+    for (const std::string& line : split_joined(ansible->text)) add(line);
   }
   if (hosts.empty()) return lines;
   for (PlainLine& line : lines) {
-    const std::string_view text = line.text;
-    const std::size_t label = host_label(text);
-    const std::string host(text.substr(0, name_length(text)));
-    if (label == 0 || !hosts.contains(host)) continue;
-    line.text = std::string(text.substr(label));
-    line.label = host;
+    const BareLabel label = bare_label(line.text);
+    if (label.length == 0 || !hosts.contains(label.name)) continue;
+    line.label = std::string(label.name);
+    line.text = line.text.substr(label.length);
   }
   return lines;
 }

@@ -29,6 +29,7 @@ struct MeasuringProgram {
   std::string_view program;
   MeasuredOperation operation;
   std::string_view name;
+  std::string_view remark = {};  ///< what it does besides; empty: nothing
 };
 inline constexpr std::array measuring_programs{
     MeasuringProgram{"all_reduce_perf", MeasuredOperation::all_reduce, "all-reduce"},
@@ -41,6 +42,8 @@ inline constexpr std::array measuring_programs{
     MeasuringProgram{"scatter_perf", MeasuredOperation::scatter, "scatter"},
     MeasuringProgram{"sendrecv_perf", MeasuredOperation::send_receive, "point to point"},
     MeasuringProgram{"hypercube_perf", MeasuredOperation::hypercube, "hypercube"},
+    MeasuringProgram{"all_reduce_bias_perf", MeasuredOperation::all_reduce, "all-reduce",
+                     "adds a bias to its sums: its times are taken as those of all_reduce_perf"},
 };
 std::string_view to_string(MeasuredOperation operation);
 /// Whether it is made of messages between pairs, so that its times tell `Link::point_to_point`;

@@ -17,6 +17,7 @@
 //    "nwrong": 0}, "in_place": {…}}]}
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -52,15 +53,35 @@ std::string known_programs() {
   return join_words(names);
 }
 
-/// "./build/all_reduce_perf_mpi" as its row; nullptr for another program.
-const MeasuringProgram* program_named(std::string_view word) {
+/// "./build/all_reduce_perf_mpi" is all_reduce_perf.
+bool is_program(std::string_view word, std::string_view program) {
   const std::size_t slash = word.rfind('/');
   if (slash != std::string_view::npos) word.remove_prefix(slash + 1);
-  for (const MeasuringProgram& row : measuring_programs) {
-    const bool named = word == row.program || word.starts_with(std::string(row.program) + "_") ||
-                       word.starts_with(std::string(row.program) + ".");
-    if (named) return &row;
-  }
+  return word == program || word.starts_with(std::string(program) + "_") ||
+         word.starts_with(std::string(program) + ".");
+}
+
+/// The row of a program; nullptr for another one.
+const MeasuringProgram* program_named(std::string_view word) {
+  for (const MeasuringProgram& row : measuring_programs)
+    if (is_program(word, row.program)) return &row;
+  return nullptr;
+}
+
+/// A program whose times tell no link.
+struct UselessProgram {
+  std::string_view program, why, help;
+};
+constexpr std::array useless_programs{
+    UselessProgram{"alltoallv_perf",
+                   "sends each pair another amount, so that its times tell no bandwidth of a link",
+                   "measure with alltoall_perf, whose pairs send equal amounts"},
+};
+
+/// nullptr where the word is none of them.
+const UselessProgram* useless_program_named(std::string_view word) {
+  for (const UselessProgram& row : useless_programs)
+    if (is_program(word, row.program)) return &row;
   return nullptr;
 }
 
@@ -87,10 +108,18 @@ class RunReader {
       fail_at(line, concat("a second program, ", program.program, ": expected a file for each"));
     }
     log_.operation = program.operation;
+    if (!program.remark.empty() && !named_)
+      log_.notes.push_back(concat(program.program, " ", program.remark));
     named_ = true;
   }
 
+  void refuse_useless(const std::string& word, int line) const {
+    if (const UselessProgram* useless = useless_program_named(word))
+      fail_at(line, concat(useless->program, " ", useless->why), useless->help);
+  }
+
   void refuse_program(const std::string& word, int line) const {
+    refuse_useless(word, line);
     fail_at(line, concat("unknown program \"", word, "\" of nccl-tests"),
             "known: " + known_programs());
   }
@@ -106,11 +135,13 @@ class RunReader {
 
   void refuse_wrong(double wrong, int line) const {
     if (wrong == 0) return;
-    fail_at(line,
-            concat("the check of the results found ", wrong,
-                   " wrong values (#wrong): times "
-                   "of sums that fail say nothing"),
-            "repair what corrupts the data, then measure again");
+    refuse_results(concat("the check of the results found ", wrong, " wrong values (#wrong)"),
+                   line);
+  }
+
+  void refuse_out_of_bounds(double count, int line) const {
+    if (count == 0) return;
+    refuse_results(concat("the check of the results counts ", count, " out of bounds"), line);
   }
 
   CollectiveLog finish() {
@@ -121,6 +152,11 @@ class RunReader {
   }
 
  private:
+  [[noreturn]] void refuse_results(const std::string& message, int line) const {
+    fail_at(line, message + ": times of sums that fail say nothing",
+            "repair what corrupts the data, then measure again");
+  }
+
   void take_ranks() {
     if (ranks_.empty()) {
       fail_at(0,
@@ -205,6 +241,7 @@ class TextReader {
       line_ = line.number;
       const std::vector<std::string> words = words_of(line.text);
       if (words.empty()) continue;
+      footer(line.text);
       if (words.front().starts_with('#')) {
         comment(words, line.text);
       } else if (is_row(words.front())) {
@@ -230,8 +267,21 @@ class TextReader {
 
   /// A line of the shell or the launcher, which may name the program.
   void command(const std::vector<std::string>& words) {
-    for (const std::string& word : words)
+    for (const std::string& word : words) {
+      run_.refuse_useless(word, line_);
       if (const MeasuringProgram* program = program_named(word)) run_.name(*program, line_);
+    }
+  }
+
+  /// "# Out of bounds values : 12 FAILED", of all rows: they need not have a column #wrong.
+  void footer(const std::string& text) {
+    const std::size_t title = text.find("Out of bounds values");
+    const std::size_t colon = title == std::string::npos ? title : text.find(':', title);
+    if (colon == std::string::npos) return;
+    const std::vector<std::string> words = words_of(text.substr(colon + 1));
+    double count = 0;
+    if (!words.empty() && read_number(words.front(), count))
+      run_.refuse_out_of_bounds(count, line_);
   }
 
   /// "#  Rank  0 Group  0 Pid  71 on  node1 device  0 [0x07] NVIDIA A100-SXM4-80GB"
@@ -401,6 +451,8 @@ CollectiveLog read_json_log(std::string_view content, const std::string& file) {
     const bool sums = result.contains("redop") && result["redop"].string() == "sum";
     run.add(row, ratio, sums, root >= "0");
   }
+  if (json.contains("out_of_bounds") && json["out_of_bounds"].contains("count"))
+    run.refuse_out_of_bounds(json["out_of_bounds"]["count"].number(), 0);
   return run.finish();
 }
 

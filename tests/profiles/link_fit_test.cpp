@@ -169,8 +169,16 @@ TEST_CASE("a log of nccl-tests that cannot be understood is refused with its lin
              ContainsSubstring("rank 3 is missing"));
   CHECK_THAT(complaint(with(text, "Rank  1 Group  0", "Rank  1 Group  1")),
              ContainsSubstring("NCCL_TESTS_SPLIT"));
-  CHECK_THAT(complaint(with(text, "all_reduce_perf", "alltoallv_perf")),
-             ContainsSubstring("unknown program \"alltoallv_perf\""));
+  CHECK_THAT(complaint(with(text, "all_reduce_perf", "bisection_perf")),
+             ContainsSubstring("unknown program \"bisection_perf\""));
+  // Also where only the command line names it.
+  for (const std::string line : {"# Collective test starting: alltoallv_perf\n",
+                                 "mpirun -np 4 ./build/alltoallv_perf -b 8\n"}) {
+    CHECK_THAT(complaint(line + printed("", Collective::all_to_all, truth, 2)),
+               ContainsSubstring("log.txt:1:1: alltoallv_perf sends each pair another amount"));
+  }
+  CHECK_THAT(complaint(with(text, "values : 0 OK", "values : 12 FAILED")),
+             ContainsSubstring("counts 12 out of bounds"));
   CHECK_THAT(complaint(with(text, "A100-SXM4-80GB", "A100-SXM4-40GB")),
              ContainsSubstring("expected devices of one kind"));
   CHECK_THAT(complaint(with(text, " 0 ", " 7 ", text.find("        1024"))),
@@ -178,6 +186,16 @@ TEST_CASE("a log of nccl-tests that cannot be understood is refused with its lin
   const std::size_t heading = text.find("#       size");
   CHECK_THAT(complaint(text.substr(0, heading) + text.substr(text.find("        1024"))),
              ContainsSubstring("before its heading"));
+}
+
+TEST_CASE("an all-reduce that adds a bias is read as one, and said to be so") {
+  const Cluster truth = parse_cluster("8xa100-80gb@200GB/s:3us");
+  const CollectiveLog log = read_collective_log(
+      printed("all_reduce_bias_perf", Collective::all_reduce, truth, 1), "log.txt");
+  CHECK(log.operation == MeasuredOperation::all_reduce);
+  REQUIRE(log.notes.size() == 1);
+  CHECK_THAT(log.notes[0], ContainsSubstring("all_reduce_bias_perf adds a bias to its sums"));
+  CHECK(fit_link(log, truth, "log.txt").levels[0].bandwidth == Approx(200e9).epsilon(0.01));
 }
 
 TEST_CASE("columns are found by the heading, behind labels of any launcher, or in JSON") {
@@ -202,9 +220,12 @@ TEST_CASE("columns are found by the heading, behind labels of any launcher, or i
     for (const std::string& line : split(text, '\n')) changed += change(line) + "\n";
     return changed;
   };
-  for (const std::string label : {"0: ", " 0: ", "[1,0]<stdout>:", "[0] ", "[default0]:", "node0: ",
-                                  "worker-1  | ", "2026-11-28 15:04:19 ", "\x1b[32m"})
+  for (const std::string label :
+       {"0: ", " 0: ", "[1,0]<stdout>:", "[0] ", "[default0]:", "node0: ", "worker-1  | ",
+        "2026-11-28 15:04:19 ", "\x1b[32m", "(pid=123) ", "(head, rank=0, pid=71) ",
+        "[pod/nccl-0/main] ", "nccl-0 main: ", "nccl-0 main "})
     same(each_line([&](const std::string& line) { return label + line; }));
+  same("node0 | CHANGED | rc=0 >>\n" + text);
   // -S 1 adds a time stamp behind each row.
   same(each_line([](const std::string& line) -> std::string {
     if (line.starts_with("#       size")) return line + "           timestamp";
@@ -232,6 +253,10 @@ TEST_CASE("columns are found by the heading, behind labels of any launcher, or i
   CHECK_THAT(
       message_of([&] { read_collective_log(with(json, "\"nwrong\": 0", "\"nwrong\": 3"), "j"); }),
       ContainsSubstring("found 3 wrong values"));
+  const std::string failed = R"(], "out_of_bounds": {"count": 3, "okay": false}})";
+  CHECK_THAT(
+      message_of([&] { read_collective_log(json.substr(0, json.size() - 2) + failed, "j"); }),
+      ContainsSubstring("counts 3 out of bounds"));
   CHECK_THAT(message_of([&] {
                read_collective_log(with(json, "all_reduce_perf", "bisection_perf"), "j");
              }),
