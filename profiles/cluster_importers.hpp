@@ -27,10 +27,12 @@ Machine import_nccl_topology(std::string_view content, const std::string& file,
                              const std::string& device);
 
 inline constexpr std::array cluster_importers{
-    ClusterImporter{"topo", looks_like_topo, import_topo,
-                    "what `nvidia-smi topo -m`, `rocm-smi --showtopo` or `amd-smi topology` print: "
-                    "NVLinks or xGMI, PCIe paths, network ports and NUMA nodes of one machine; "
-                    "--device says the kind"},
+    ClusterImporter{
+        "topo", looks_like_topo, import_topo,
+        "what `nvidia-smi topo -m`, `rocm-smi --showtopo` or `amd-smi topology` print, of "
+        "AMD's also with --json: NVLinks or xGMI, PCIe paths, network ports and NUMA nodes of one "
+        "machine; "
+        "--device says the kind"},
     ClusterImporter{"nccl-topology", looks_like_nccl_topology, import_nccl_topology,
                     "the XML that NCCL or RCCL write to NCCL_TOPO_DUMP_FILE, with speeds, or that "
                     "clouds give them as NCCL_TOPO_FILE"},

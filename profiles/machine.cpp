@@ -191,6 +191,27 @@ std::string paths_note(const KnownMachine& box) {
   return text;
 }
 
+/// "6 between 0 and 1, which limit collectives": pairs with fewer links than both devices have to
+/// others. Empty where there are none.
+std::string weak_pairs(const KnownMachine& box) {
+  constexpr int most_named = 4;
+  std::string text;
+  int found = 0;
+  bool apart = false;
+  for (int a = 0; a < box.count(); ++a) {
+    for (int b = a + 1; b < box.count(); ++b) {
+      const int links = box.links(a, b);
+      if (links >= std::min(own_links(box, a), own_links(box, b))) continue;
+      apart = apart || links == 0;
+      if (++found > most_named) continue;
+      text += concat(found > 1 ? ", " : "", links, " between ", a, " and ", b);
+    }
+  }
+  if (found == 0) return "";
+  if (found > most_named) text += concat(" and fewer between ", found - most_named, " other pairs");
+  return text + (apart ? ": rings go over PCIe" : ", which limit collectives");
+}
+
 std::string switch_note(const KnownMachine& box) {
   int most = 0, least = INT_MAX, weakest = 0;
   for (int device = 0; device < box.count(); ++device) {
@@ -202,6 +223,9 @@ std::string switch_note(const KnownMachine& box) {
   }
   if (least == 0)
     return concat("NVSwitch, but device ", weakest, " has no link: rings go over PCIe");
+  const std::string pairs = weak_pairs(box);
+  if (!pairs.empty())
+    return concat("NVSwitch: ", most, " links from a device to every other, but ", pairs);
   if (least == most) return concat("NVSwitch: ", most, " links from each device to every other");
   return concat("NVSwitch: up to ", most, " links from a device to every other, but ", least,
                 " from device ", weakest, ", which limit collectives");

@@ -8,6 +8,7 @@
 //
 // with others for weights, hops and bandwidths like it. Neither says how many links join a pair:
 // one, unless the table of bandwidths has a multiple of a link's 50 GB/s ("50000-200000" MB/s).
+// Their JSON: amd_topology_json.cpp.
 
 #include "profiles/importers/amd_topology.hpp"
 
@@ -33,48 +34,46 @@ struct AmdTable {
   std::vector<std::vector<std::string>> cells;  ///< by row and column
 };
 
-class AmdTopology {
+constexpr const char* whole_topology =
+    "give the file all that `rocm-smi --showtopo` or `amd-smi topology` prints";
+
+[[noreturn]] void refuse_topology(const std::string& file, int line, const std::string& message) {
+  throw Error(ErrorKind::input, message, SourcePlace{file, line, line > 0 ? 1 : 0},
+              {whole_topology});
+}
+
+/// The tables of a text.
+class AmdTopologyText {
  public:
-  AmdTopology(const std::vector<PlainLine>& lines, const std::string& file)
-      : file_(file), lines_(lines) {
+  AmdTopologyText(const std::vector<PlainLine>& lines, const std::string& file)
+      : file_(file), lines_(lines) {}
+
+  AmdTopologyTables tables() const {
     const auto types = table({"Link Type between two GPUs", "LINK TYPE TABLE"});
     if (!types) throw_at(0, "there is no table of link types");
-    types_ = *types;
-    hops_ = table({"Hops between two GPUs", "HOPS TABLE"});
-    bandwidths_ = table({"NUMA BW TABLE", "Bandwidth between two GPUs"});
-    for (const auto& other : {hops_, bandwidths_}) {
-      if (other && other->columns != types_.columns)
+    AmdTopologyTables tables{
+        .devices = types->columns, .types = types->cells, .lines = types->lines};
+    const auto take = [&](AmdTopologyTables::Matrix& matrix,
+                          const std::vector<std::string_view>& titles) {
+      const auto other = table(titles);
+      if (!other) return;
+      if (other->columns != types->columns)
         throw_at(other->line, "the tables are of different devices");
-    }
-  }
-
-  Machine machine(const std::string& device) const {
-    const std::size_t count = types_.columns.size();
-    Machine machine{.name = file_, .device = device};
-    machine.nvlinks.assign(count, std::vector<int>(count, 0));
-    machine.paths.assign(count, std::vector<PciPath>(count, PciPath::sys));
-    for (std::size_t a = 0; a < count; ++a) {
-      for (std::size_t b = 0; b < count; ++b) {
-        if (a == b) continue;
-        machine.nvlinks[a][b] = links(a, b);
-        machine.paths[a][b] = path(a, b);
-        if (types_.cells[a][b] == types_.cells[b][a]) continue;
-        throw_at(types_.lines[a], concat(types_.columns[a], " and ", types_.columns[b],
-                                         " differ in what lies between them, by direction"));
-      }
-    }
+      matrix = other->cells;
+    };
+    take(tables.hops, {"Hops between two GPUs", "HOPS TABLE"});
+    take(tables.bandwidths, {"NUMA BW TABLE", "Bandwidth between two GPUs"});
     for (const PlainLine& line : lines_) {
       const std::size_t node = line.text.find("(Topology) Numa Node: ");
       if (node != std::string::npos)
-        machine.numa_nodes.push_back(words_of(line.text.substr(node + 22)).front());
+        tables.numa_nodes.push_back(words_of(line.text.substr(node + 22)).front());
     }
-    return machine;
+    return tables;
   }
 
  private:
   [[noreturn]] void throw_at(int line, const std::string& message) const {
-    throw Error(ErrorKind::input, message, SourcePlace{file_, line, line > 0 ? 1 : 0},
-                {"give the file all that `rocm-smi --showtopo` or `amd-smi topology` prints"});
+    refuse_topology(file_, line, message);
   }
 
   /// Below the first line that has one of these titles.
@@ -114,16 +113,50 @@ class AmdTopology {
     return table;
   }
 
+  std::string file_;
+  const std::vector<PlainLine>& lines_;
+};
+
+/// What lies between two devices.
+class AmdTopology {
+ public:
+  AmdTopology(const AmdTopologyTables& tables, const std::string& file)
+      : tables_(tables), file_(file) {}
+
+  Machine machine(const std::string& device) const {
+    const std::size_t count = tables_.devices.size();
+    Machine machine{.name = file_, .device = device};
+    machine.nvlinks.assign(count, std::vector<int>(count, 0));
+    machine.paths.assign(count, std::vector<PciPath>(count, PciPath::sys));
+    for (std::size_t a = 0; a < count; ++a) {
+      for (std::size_t b = 0; b < count; ++b) {
+        if (a == b) continue;
+        machine.nvlinks[a][b] = links(a, b);
+        machine.paths[a][b] = path(a, b);
+        if (tables_.types[a][b] == tables_.types[b][a]) continue;
+        throw_at(a, concat(tables_.devices[a], " and ", tables_.devices[b],
+                           " differ in what lies between them, by direction"));
+      }
+    }
+    machine.numa_nodes = tables_.numa_nodes;
+    return machine;
+  }
+
+ private:
+  /// At the row of a device.
+  [[noreturn]] void throw_at(std::size_t row, const std::string& message) const {
+    refuse_topology(file_, tables_.lines.empty() ? 0 : tables_.lines[row], message);
+  }
+
   int links(std::size_t a, std::size_t b) const {
-    const std::string& type = types_.cells[a][b];
+    const std::string& type = tables_.types[a][b];
     if (type == "PCIE") return 0;
     if (type != "XGMI") {
-      throw_at(types_.lines[a],
-               concat(types_.columns[a], " and ", types_.columns[b],
-                      ": expected XGMI or PCIE between them, found \"", type, "\""));
+      throw_at(a, concat(tables_.devices[a], " and ", tables_.devices[b],
+                         ": expected XGMI or PCIE between them, found \"", type, "\""));
     }
-    if (!bandwidths_) return 1;
-    const std::string& range = bandwidths_->cells[a][b];
+    if (tables_.bandwidths.empty()) return 1;
+    const std::string& range = tables_.bandwidths[a][b];
     const std::size_t dash = range.find('-');
     int most = 0;
     if (dash != std::string::npos)
@@ -133,13 +166,11 @@ class AmdTopology {
 
   /// Two hops of PCIe cross one host bridge, more the link between sockets.
   PciPath path(std::size_t a, std::size_t b) const {
-    return hops_ && hops_->cells[a][b] == "2" ? PciPath::phb : PciPath::sys;
+    return !tables_.hops.empty() && tables_.hops[a][b] == "2" ? PciPath::phb : PciPath::sys;
   }
 
+  const AmdTopologyTables& tables_;
   std::string file_;
-  const std::vector<PlainLine>& lines_;
-  AmdTable types_;
-  std::optional<AmdTable> hops_, bandwidths_;
 };
 
 }  // namespace
@@ -151,15 +182,19 @@ bool is_amd_topology(const std::vector<PlainLine>& lines) {
   });
 }
 
-Machine read_amd_topology(const std::vector<PlainLine>& lines, const std::string& file,
-                          const std::string& device) {
+AmdTopologyTables read_amd_topology(const std::vector<PlainLine>& lines, const std::string& file) {
+  return AmdTopologyText(lines, file).tables();
+}
+
+Machine machine_of(const AmdTopologyTables& tables, const std::string& file,
+                   const std::string& device) {
   const std::string generation = generation_of_device_kind(device);
   if (!generation.empty() && !generation.starts_with("gfx")) {
     throw Error(ErrorKind::input,
                 concat("the table is of AMD's devices, and ", device, " is none of them"),
                 SourcePlace{file, 0, 0}, {"--device mi300x or another of them says it"});
   }
-  return AmdTopology(lines, file).machine(device);
+  return AmdTopology(tables, file).machine(device);
 }
 
 }  // namespace stagecraft

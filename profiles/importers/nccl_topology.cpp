@@ -9,7 +9,8 @@
 //         </pci>
 //         <pci …><nic><net name="mlx5_0" dev="0" speed="200000" port="1"/></nic></pci>
 //
-// `tclass` 0x068000 is an NVSwitch, 0x030200 another device. `speed` is in Mb/s. RCCL writes `xgmi`
+// `tclass` 0x068000 is an NVSwitch, 0x030200 another device. `speed` is in Mb/s; where it is not
+// above 0 or not there, NCCL takes 10 Gb/s (ncclTopoAddNet). RCCL writes `xgmi`
 // where NCCL writes `nvlink`, and the instruction set of its devices (`gcn="gfx942"`).
 //
 // Clouds give NCCL such a file (NCCL_TOPO_FILE) for machines that hide their slots. It has
@@ -154,6 +155,9 @@ class XmlReader {
   int line_ = 1;
 };
 
+/// Of a port whose speed is not told.
+constexpr Bandwidth without_speed{1'250'000'000};
+
 /// A device or port with the PCIe elements and the CPU above it, outermost first.
 struct Leaf {
   const Element* element = nullptr;
@@ -207,13 +211,9 @@ class Topology {
     add_switch_links(machine);
     check_kind(machine);
     if (is_named) require_generation(device);
-    for (const Leaf& leaf : ports_) {
-      NetworkPort port{
-          .name = text(*leaf.element, is_input_ ? "busid" : "name"), .speed = {}, .to_devices = {}};
-      if (!is_input_) port.speed = speed(*leaf.element);
-      for (const Leaf& to : devices_) port.to_devices.push_back(path(leaf, to));
-      machine.ports.push_back(std::move(port));
-    }
+    for (const Leaf& leaf : ports_) machine.ports.push_back(port(leaf));
+    const std::string without = without_speeds_note();
+    if (!without.empty()) machine.notes.push_back(without);
     check_links(machine);
     return machine;
   }
@@ -251,10 +251,32 @@ class Topology {
              concat("<", element.name, " ", key, "=\"", value, "\">: expected a whole number"));
   }
 
-  Bandwidth speed(const Element& net) const {
+  /// Mb/s above 0. Drivers of virtual ports write -1, 0 or nothing.
+  std::optional<Bandwidth> speed(const Element& net) const {
+    const auto written = net.attributes.find("speed");
+    if (written == net.attributes.end() || written->second == "-1") return {};
     const int megabits = number(net, "speed");
-    if (megabits == 0) throw_at(net, "a port without speed: expected Mb/s above 0");
-    return {std::int64_t{megabits} * 125'000};
+    if (megabits == 0) return {};
+    return Bandwidth{std::int64_t{megabits} * 125'000};
+  }
+
+  NetworkPort port(const Leaf& leaf) const {
+    NetworkPort port{
+        .name = text(*leaf.element, is_input_ ? "busid" : "name"), .speed = {}, .to_devices = {}};
+    if (!is_input_) port.speed = speed(*leaf.element).value_or(without_speed);
+    for (const Leaf& to : devices_) port.to_devices.push_back(path(leaf, to));
+    return port;
+  }
+
+  /// Empty where each port of a dump has a speed.
+  std::string without_speeds_note() const {
+    std::string names;
+    for (const Leaf& leaf : ports_) {
+      if (is_input_ || speed(*leaf.element)) continue;
+      names += (names.empty() ? "" : ", ") + text(*leaf.element, "name");
+    }
+    if (names.empty()) return "";
+    return concat("no speed is written of ", names, ": 10Gb/s, as NCCL takes it");
   }
 
   /// Functions of these classes, as if each stood in a slot of its own.

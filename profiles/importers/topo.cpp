@@ -14,6 +14,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "profiles/cluster_importers.hpp"
 #include "profiles/error.hpp"
@@ -69,8 +70,8 @@ class Matrix {
 
   /// Of the statuses of peers: there are no links in it.
   bool is_of_peers() const {
-    for (const MatrixLine& line : lines_) {
-      if (line.number > heading_ && !line.words.empty() && is_device(line.words.front()))
+    for (const MatrixLine& line : rows()) {
+      if (!line.words.empty() && is_device(line.words.front()))
         return std::ranges::any_of(line.words, is_peer_status);
     }
     return false;
@@ -79,8 +80,8 @@ class Matrix {
   int heading() const { return heading_; }
 
   void read() {
-    for (const MatrixLine& line : lines_) {
-      if (line.number > heading_ && !line.words.empty()) read_row(line);
+    for (const MatrixLine& line : rows()) {
+      if (!line.words.empty()) read_row(line);
     }
     if (cells_.size() != devices_) {
       throw_at(heading_, concat("the header names ", devices_, " devices, but ", cells_.size(),
@@ -132,6 +133,9 @@ class Matrix {
     throw Error(ErrorKind::input, message, SourcePlace{file_, line, line > 0 ? 1 : 0},
                 {"give the file all that `nvidia-smi topo -m` prints, its legend included"});
   }
+
+  /// What stands below the heading.
+  std::span<const MatrixLine> rows() const { return std::span(lines_).subspan(1); }
 
   void read_heading() {
     heading_ = lines_.front().number;
@@ -277,7 +281,8 @@ Machine read_nvidia_topology(const std::vector<PlainLine>& lines, const std::str
     refuse(of_peers, "this is what `nvidia-smi topo -p2p` prints: it tells no links",
            "give the file what `nvidia-smi topo -m` prints");
   }
-  if (!found) refuse(0, "no line begins with GPU0: expected the header of a matrix", all);
+  if (!found)
+    refuse(0, "no line begins with a device such as GPU0: expected the header of a matrix", all);
   if (device.empty()) {
     refuse(0, "`nvidia-smi topo -m` does not say which devices these are", "--device a100 says it");
   }
@@ -289,25 +294,42 @@ Machine read_nvidia_topology(const std::vector<PlainLine>& lines, const std::str
 
 }  // namespace
 
+namespace {
+
+/// Of a subset of a machine's devices the first need not be GPU0.
+bool names_device(std::string_view content) {
+  for (std::size_t at = content.find("GPU"); at != std::string_view::npos;
+       at = content.find("GPU", at + 1)) {
+    if (at + 3 < content.size() && content[at + 3] >= '0' && content[at + 3] <= '9') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool looks_like_topo(std::string_view content) {
-  const bool of_nvidia = content.find("GPU0") != std::string_view::npos &&
-                         content.find("Affinity") != std::string_view::npos;
-  const bool of_amd = content.find("Link Type between two GPUs") != std::string_view::npos ||
+  const bool of_nvidia =
+      names_device(content) && content.find("Affinity") != std::string_view::npos;
+  const bool of_amd = is_amd_topology_json(content) ||
+                      content.find("Link Type between two GPUs") != std::string_view::npos ||
                       content.find("LINK TYPE TABLE:") != std::string_view::npos;
   return (of_nvidia || of_amd) && content.find("<system") == std::string_view::npos;
 }
 
 Machine import_topo(std::string_view content, const std::string& file, const std::string& device) {
-  const std::vector<PlainLine> lines = lines_without_labels(content);
-  if (!is_amd_topology(lines)) return read_nvidia_topology(lines, file, device);
+  const bool is_json = is_amd_topology_json(content);
+  const std::vector<PlainLine> lines =
+      is_json ? std::vector<PlainLine>{} : lines_without_labels(content);
+  if (!is_json && !is_amd_topology(lines)) return read_nvidia_topology(lines, file, device);
   if (device.empty()) {
-    throw Error(ErrorKind::input, "`rocm-smi --showtopo` does not say which devices these are",
+    throw Error(ErrorKind::input, "AMD's tools do not say which devices these are",
                 SourcePlace{file, 0, 0}, {"--device mi300x says it"});
   }
+  if (is_json) return machine_of(read_amd_topology_json(content, file), file, device);
   std::optional<Machine> found;
   for (const std::vector<PlainLine>& text : texts_by_label(lines)) {
     if (!is_amd_topology(text)) continue;
-    const Machine machine = read_amd_topology(text, file, device);
+    const Machine machine = machine_of(read_amd_topology(text, file), file, device);
     if (found && machine.nvlinks != found->nvlinks) {
       throw Error(ErrorKind::input, "its machines differ: expected one, or several that are alike",
                   SourcePlace{file, 0, 0}, {"give each machine a file of its own"});

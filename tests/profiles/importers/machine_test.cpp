@@ -6,6 +6,7 @@
 #include "profiles/devices.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
+#include "profiles/launcher_labels.hpp"
 #include "profiles/text.hpp"
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
@@ -221,6 +222,38 @@ TEST_CASE("a switch is seen by a device's own links, and the weakest device limi
              ContainsSubstring("t4 has none"));
 }
 
+TEST_CASE("pairs that a degraded switch joins by fewer links are named") {
+  const auto weak = [](int a, int b) {
+    return (a == 0 && b == 2) || (a == 2 && b == 0) ? "NV6" : "NV18";
+  };
+  const std::string text = printed_matrix(4, [&](int a, int b) { return std::string(weak(a, b)); });
+  const Machine machine = import_topo(text, "t.txt", "h100");
+  CHECK(notes_on(machine).front() ==
+        "NVSwitch: 18 links from a device to every other, but 6 between 0 and 2, which limit "
+        "collectives");
+  const std::string many = printed_matrix(8, [](int a, int b) {
+    return std::string(a / 2 == b / 2 ? "NV18" : a % 2 == b % 2 ? "NV12" : "NV18");
+  });
+  CHECK_THAT(notes_on(import_topo(many, "t.txt", "h100")).front(),
+             ContainsSubstring("12 between 0 and 2, 12 between 0 and 4, ") &&
+                 ContainsSubstring("and fewer between 8 other pairs, which limit collectives"));
+}
+
+TEST_CASE("some of a machine's devices are a machine") {
+  const std::string two =
+      "\tGPU1\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\n"
+      "GPU1\t X \tNV12\tPXB\t0-47\t0\nGPU3\tNV12\t X \tSYS\t48-95\t1\n"
+      "NIC0\tPXB\tSYS\t X \n\n  NIC0: mlx5_0\n";
+  const Cluster cluster = cluster_of_text(two, "a100");
+  CHECK(device_count(cluster) == 2);
+  CHECK(cluster.levels.back().link.point_to_point == parse_bandwidth("300GB/s"));
+  std::string labelled;
+  for (const std::string& line : split(two, '\n')) labelled += "gpu07: " + line + "\n";
+  CHECK(cluster_of_text(labelled, "a100").levels == cluster.levels);
+  const std::string one = "\tGPU3\tCPU Affinity\nGPU3\t X \t0-47\n";
+  CHECK(device_count(cluster_of_text(one, "a100")) == 1);
+}
+
 TEST_CASE("rails are the ports behind a PCIe switch with a device") {
   const std::string four =
       "\tGPU0\tGPU1\tNIC0\tNIC1\tNIC2\tCPU Affinity\n"
@@ -248,7 +281,9 @@ TEST_CASE("labels of launchers are stripped, and of several matrices the right o
   };
   for (const std::string label :
        {"gpu07: ", "0: ", " 3: ", "[1,0]<stdout>:", "[0] ", "[default0]:", "worker-1  | ",
-        "2026-11-28T15:04:19.123Z ", "node-a.cluster.local: ", "> ", "> > "}) {
+        "2026-11-28T15:04:19.123Z ", "node-a.cluster.local: ", "> ", "> > ", "(pid=123) ",
+        "(topo pid=71, ip=10.0.0.2) ", "[pod/topo-0/main] ",
+        "[pod/topo-0/main] 2026-11-28T15:04:19.123Z ", "topo-0 main: ", "topo-0 main "}) {
     INFO(label);
     const Machine machine = import_topo(labelled(label), "t.txt", "a100");
     CHECK(machine.nvlinks == expected.nvlinks);
@@ -259,6 +294,14 @@ TEST_CASE("labels of launchers are stripped, and of several matrices the right o
   std::string both;
   for (const std::string& line : split(plain, '\n')) both += "n1: " + line + "\nn2: " + line + "\n";
   CHECK(import_topo(both, "t.txt", "a100").notes.size() == 1);
+  // Of Ansible, one host after the other, or each in a line.
+  const std::string in_turn =
+      "n1 | CHANGED | rc=0 >>\n" + plain + "\nn2 | CHANGED | rc=0 >>\n" + plain;
+  CHECK(import_topo(in_turn, "t.txt", "a100").nvlinks == expected.nvlinks);
+  CHECK(labels_of(lines_without_labels(in_turn)) == std::vector<std::string>{"n1", "n2"});
+  std::string one_line = "n1 | SUCCESS | rc=0 | (stdout) ";
+  for (const char c : plain) one_line += c == '\n' ? "\\n" : std::string(1, c);
+  CHECK(import_topo(one_line + "\n", "t.txt", "a100").nvlinks == expected.nvlinks);
   const auto unlike = [&] { import_topo(plain + pcie, "t.txt", "a100"); };
   CHECK_THAT(message_of(unlike), ContainsSubstring("differs from the one in line 1"));
   // What `topo -p2p` prints is no matrix of links.
@@ -316,6 +359,73 @@ TEST_CASE("AMD's tools tell xGMI and PCIe") {
   CHECK(looks_like_topo(both));
 }
 
+namespace {
+
+/// `amd-smi topology --json` of three devices, of which the last is on PCIe.
+std::string amd_smi_json(const std::string& third = "PCIE") {
+  std::string text = "[";
+  for (int a = 0; a < 3; ++a) {
+    text += concat(a > 0 ? "," : "", "{\"gpu\": ", a, ", \"bdf\": \"0000:0", a,
+                   ":00.0\", \"links\": [");
+    for (int b = 0; b < 3; ++b) {
+      const bool self = a == b, far = a == 2 || b == 2;
+      text += concat(b > 0 ? "," : "", "{\"gpu\": ", b, ", \"bdf\": \"0000:0", b,
+                     ":00.0\", \"weight\": 15, \"link_status\": \"ENABLED\", \"link_type\": \"",
+                     self  ? "SELF"
+                     : far ? third
+                           : "XGMI",
+                     "\", \"num_hops\": ",
+                     self  ? 0
+                     : far ? 2
+                           : 1,
+                     ", \"bandwidth\": \"", self || far ? "N/A" : "50000-100000", "\"}");
+    }
+    text += "]}";
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+TEST_CASE("the JSON of AMD's tools says what their tables say") {
+  const NvlinkMatrix links{{0, 2, 0}, {2, 0, 0}, {0, 0, 0}};
+  for (const std::string& text : {amd_smi_json(), "{\"gpu_data\": " + amd_smi_json() + "}"}) {
+    REQUIRE(looks_like_topo(text));
+    const Machine machine = import_topo(text, "t.json", "mi250x");
+    CHECK(machine.nvlinks == links);
+    CHECK(machine.paths[0][2] == PciPath::phb);
+  }
+  // As ROCm before 6.1.1 wrote it.
+  const std::string rows =
+      R"([{"gpu": 0, "link_type": {"gpu_0": "SELF", "gpu_2": "XGMI"}, "hops": {"gpu_0": 0, "gpu_2": 1}},)"
+      R"( {"gpu": 2, "link_type": {"gpu_0": "XGMI", "gpu_2": "SELF"}, "hops": {"gpu_0": 1, "gpu_2": 0}}])";
+  CHECK(import_topo(rows, "t.json", "mi300x").nvlinks == NvlinkMatrix{{0, 1}, {1, 0}});
+  const std::string rocm_smi =
+      R"({"card1": {"(Topology) Numa Node": "0"}, "card3": {"(Topology) Numa Node": "1"}, "system": {)"
+      R"("(Topology) Weight between DRM devices 1 and 3": "40", )"
+      R"("(Topology) Hops between DRM devices 1 and 3": "2", )"
+      R"("(Topology) Link type between DRM devices 1 and 3": "PCIE"}})";
+  const Machine slots = import_topo(rocm_smi, "t.json", "mi300x");
+  CHECK(slots.nvlinks == NvlinkMatrix{{0, 0}, {0, 0}});
+  CHECK(slots.paths[0][1] == PciPath::phb);
+  CHECK(slots.numa_nodes == std::vector<std::string>{"0", "1"});
+  const auto complaint = [](const std::string& text) {
+    CHECK(exit_code_of([&] { import_topo(text, "t.json", "mi300x"); }) == 3);
+    return message_of([&] { import_topo(text, "t.json", "mi300x"); });
+  };
+  CHECK_THAT(
+      complaint(amd_smi_json("UNKNOWN")),
+      ContainsSubstring("0000:00:00.0 and 0000:02:00.0: expected XGMI or PCIE between them"));
+  CHECK_THAT(complaint(with(amd_smi_json(), "\"link_type\": \"XGMI\", ", "")),
+             ContainsSubstring("some pairs of devices are not told"));
+  CHECK_THAT(complaint(with(amd_smi_json(), "{\"gpu\": 1, \"bdf\"", "{\"gpu\": 7, \"bdf\"")),
+             ContainsSubstring("no device of the file is 7"));
+  CHECK_THAT(complaint(with(rocm_smi, "Link type", "Link length")),
+             ContainsSubstring("the types of links are not told"));
+  CHECK_THAT(message_of([&] { import_topo(amd_smi_json(), "t.json", "h100"); }),
+             ContainsSubstring("is of AMD's devices, and h100 is none of them"));
+}
+
 TEST_CASE("a kind of one's own has the links of its file") {
   const TemporaryFolder folder;
   std::string path;
@@ -353,6 +463,20 @@ TEST_CASE("NCCL's topology tells speeds and the kind, too") {
   CHECK(cluster.levels[1].link.collective == parse_bandwidth("240GB/s"));
 }
 
+TEST_CASE("a port of which a dump tells no speed has the one that NCCL takes") {
+  for (const std::string speed : {"speed=\"-1\"", "speed=\"0\"", ""}) {
+    INFO(speed);
+    const Machine machine =
+        import_nccl_topology(with(two_in_xml, "speed=\"200000\"", speed), "t.xml", "a100");
+    CHECK(machine.ports[0].speed == parse_bandwidth("10Gb/s"));
+    CHECK(machine.notes ==
+          std::vector<std::string>{"no speed is written of mlx5_0: 10Gb/s, as NCCL takes it"});
+    CHECK(cluster_of(machine).levels[0].link.point_to_point == parse_bandwidth("10Gb/s"));
+  }
+  // Where the file gives a speed, nothing is said.
+  CHECK(import_nccl_topology(two_in_xml, "t.xml", "a100").notes.empty());
+}
+
 TEST_CASE("a topology that is cut off or makes no sense is refused with its line") {
   const auto complaint = [](const std::string& text) {
     CHECK(exit_code_of([&] { import_nccl_topology(text, "t.xml", ""); }) == 3);
@@ -364,8 +488,8 @@ TEST_CASE("a topology that is cut off or makes no sense is refused with its line
              ContainsSubstring("t.xml:14:") && ContainsSubstring("expected </nic>, which line 12"));
   CHECK_THAT(complaint(with(two_in_xml, "count=\"6\"", "count=\"six\"")),
              ContainsSubstring("t.xml:7:") && ContainsSubstring("expected a whole number"));
-  CHECK_THAT(complaint(with(two_in_xml, "speed=\"200000\"", "speed=\"0\"")),
-             ContainsSubstring("t.xml:13:") && ContainsSubstring("above 0"));
+  CHECK_THAT(complaint(with(two_in_xml, "speed=\"200000\"", "speed=\"fast\"")),
+             ContainsSubstring("t.xml:13:") && ContainsSubstring("expected a whole number"));
   CHECK_THAT(complaint(with(two_in_xml, "sm=\"80\"", "sm=\"30\"")),
              ContainsSubstring("compute capability 30"));
   CHECK_THAT(complaint("<system version=\"1\"><cpu/></system>"), ContainsSubstring("no <gpu>"));
@@ -462,7 +586,7 @@ TEST_CASE("machines that people have are read as they are") {
 }
 
 TEST_CASE("any bytes are a machine or a sentence") {
-  for (const std::string& text : {cube_mesh, switched, pcie, two_in_xml}) {
+  for (const std::string& text : {cube_mesh, switched, pcie, two_in_xml, amd_smi_json()}) {
     for (std::size_t cut = 0; cut < text.size(); cut += 17) {
       std::string broken = text;
       broken[cut] = broken[cut] == '"' ? 'x' : '"';
