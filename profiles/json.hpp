@@ -95,7 +95,7 @@ void write_file(const std::filesystem::path& path, std::string_view content);
 /// hours of work, not behind them.
 void require_writable(const std::filesystem::path& path);
 
-/// Reads a file as bytes, "-" is standard input. Throws Error (input) naming the path.
+/// Reads a file, also one of gzip, "-" is standard input. Throws Error (input) naming the path.
 std::string read_file(const std::filesystem::path& path);
 
 /// "xxh3:" and 32 hexadecimal digits: the XXH3-128 hash of the bytes, our name for contents.

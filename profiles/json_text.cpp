@@ -15,9 +15,11 @@
 #include <nlohmann/json.hpp>
 
 #include "profiles/error.hpp"
+#include "profiles/gzip.hpp"
 #include "profiles/json.hpp"
 #include "profiles/machine_memory.hpp"
 #include "profiles/missing_file.hpp"
+#include "profiles/raw_file.hpp"
 #include "profiles/temporary_file.hpp"
 
 namespace stagecraft {
@@ -269,7 +271,7 @@ Bytes most_bytes_of(int descriptor) {
 
 }  // namespace
 
-std::string read_file(const std::filesystem::path& path) {
+std::string read_raw_file(const std::filesystem::path& path) {
   const bool standard_input = path == "-";
   const std::string name = standard_input ? "standard input" : path.string();
   const Descriptor file(standard_input ? ::dup(STDIN_FILENO)
@@ -289,6 +291,13 @@ std::string read_file(const std::filesystem::path& path) {
     if (static_cast<Bytes>(content.size()) + count > most) fail_too_long(name, most);
     content.append(buffer.data(), static_cast<std::size_t>(count));
   }
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  // What a trace of the largest runs holds; more is rather a file that was made to fill memories.
+  constexpr Bytes most_inflated = Bytes{4} << 30;
+  const std::string name = path == "-" ? "standard input" : path.string();
+  return inflated(read_raw_file(path), name, std::min(most_inflated, usable_memory() / 2));
 }
 
 }  // namespace stagecraft

@@ -9,7 +9,7 @@
 
 #include "executor/transports/processes.hpp"
 #include "profiles/error.hpp"
-#include "profiles/json.hpp"
+#include "profiles/raw_file.hpp"
 
 namespace stagecraft {
 
@@ -52,7 +52,7 @@ std::string read_bytes(const std::filesystem::path& path) {
     fail(name, ": is a pipe, which can be read once, and each of the ", started->processes,
          " processes reads the data; name a file, or use --transport threads");
   }
-  std::string bytes = read_file(path);
+  std::string bytes = read_raw_file(path);
   if (bytes.empty()) fail(name, ": is empty");
   return bytes;
 }

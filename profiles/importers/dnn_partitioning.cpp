@@ -14,10 +14,10 @@
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/strong_components.hpp>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 #include <set>
 
+#include "profiles/gzip.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/importers/dnn_partitioning_graph.hpp"
 #include "profiles/importers/figures.hpp"
@@ -170,7 +170,7 @@ std::string name_of(const DnnGraph& graph, const std::vector<int>& nodes) {
 Profile unordered_profile(const DnnGraph& graph, const DnnLayers& layers, const std::string& file) {
   constexpr Bytes element = 4;
   Profile profile;
-  profile.model.name = std::filesystem::path(file).stem().string();
+  profile.model.name = stem_of_content(file);
   profile.model.edges = layers.edges;
   ProfileEntry entry;
   entry.setting = {.device = "generic", .microbatch = 1};

@@ -11,18 +11,20 @@
 // Times are microseconds. A kernel belongs to the range in which the host launched it (their
 // events share a correlation); in backward the host is inside a function of autograd with the
 // sequence number of the forward operation that it differentiates, and so in that one's range.
-// Streams are not looked at: kernels that run beside others count in full.
+// Streams are not looked at: kernels that run beside others count in full. Without kernels, ranges
+// take the host's time, which says something only of what the host computed itself: on a device
+// ranges end long before their kernels do.
 
 #include "profiles/importers/kineto.hpp"
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "profiles/device_names.hpp"
 #include "profiles/error.hpp"
+#include "profiles/gzip.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/importers/figures.hpp"
 #include "profiles/json.hpp"
@@ -89,6 +91,23 @@ void take(KinetoEvents& events, const Json& event) {
     span.number = number_in(event, "correlation");
     events.kernels.push_back(std::move(span));
   }
+}
+
+[[noreturn]] void refuse_without_kernels(const std::string& what, const std::string& file,
+                                         const std::vector<std::string>& other_help = {}) {
+  std::vector<std::string> help{
+      "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] (of HIP, too)"};
+  help.insert(help.end(), other_help.begin(), other_help.end());
+  throw Error(ErrorKind::input,
+              concat(what, ", but the trace has no kernels: how long they took is not in it"),
+              SourcePlace{file, 0, 0}, help);
+}
+
+/// Calls such as cudaDeviceSynchronize are in traces of a host's own work, too.
+bool launches_kernels(const KinetoEvents& events) {
+  return std::ranges::any_of(events.launches, [](const KinetoSpan& call) {
+    return call.name.find("Launch") != std::string::npos;
+  });
 }
 
 /// Spans of each thread, by their start; of equal ones the longer first.
@@ -257,6 +276,8 @@ KinetoEvents read_kineto_events(std::string_view content, const std::string& fil
     const Json device = json["deviceProperties"][0];
     if (device.contains("name")) events.device = device["name"].string();
   }
+  if (events.kernels.empty() && launches_kernels(events))
+    refuse_without_kernels("the process launched kernels", file);
   if (json.contains("baseTimeNanoseconds"))
     events.epoch = json["baseTimeNanoseconds"].integer(0, latest_epoch);
   if (json.contains("stagecraft")) {
@@ -276,11 +297,19 @@ KinetoEvents read_kineto_events(std::string_view content, const std::string& fil
 
 KinetoTrace read_kineto(std::string_view content, const std::string& file) {
   const KinetoEvents events = read_kineto_events(content, file);
-  return {.device = events.device, .steps = events.steps, .layers = layers_of(Attribution(events))};
+  return {.device = events.device,
+          .has_kernels = !events.kernels.empty(),
+          .steps = events.steps,
+          .layers = layers_of(Attribution(events))};
 }
 
 Profile import_kineto(std::string_view content, const std::string& file) {
   const KinetoTrace trace = read_kineto(content, file);
+  if (!trace.has_kernels && !trace.device.empty()) {
+    refuse_without_kernels("the process had " + trace.device, file,
+                           {"of layers that the host computed, record with CUDA_VISIBLE_DEVICES= "
+                            "so that the trace names no device"});
+  }
   if (trace.layers.empty()) {
     throw Error(
         ErrorKind::input, "no range of the trace names a layer that computes anything",
@@ -288,7 +317,7 @@ Profile import_kineto(std::string_view content, const std::string& file) {
         {"wrap each layer in torch.profiler.record_function(\"block.3\") and record again"});
   }
   Profile profile;
-  profile.model.name = std::filesystem::path(file).stem().string();
+  profile.model.name = stem_of_content(file);
   const std::string kind = device_kind_named(trace.device);
   ProfileEntry entry{.setting = {.device = kind.empty() ? "generic" : kind}, .layers = {}};
   for (const KinetoLayer& layer : trace.layers) {

@@ -33,7 +33,8 @@ struct KinetoEvents {
   std::vector<KinetoSpan> operations, launches, kernels;
 };
 
-/// Throws Error (input) for JSON that is none, or for events without times.
+/// Throws Error (input) for JSON that is none, for events without times, or for kernels that were
+/// launched but not recorded.
 KinetoEvents read_kineto_events(std::string_view content, const std::string& file);
 
 /// A range's kernels, or, where nothing ran on a device, what the host computed: of one occurrence.
@@ -47,11 +48,12 @@ struct KinetoLayer {
 
 struct KinetoTrace {
   std::string device;               ///< as its maker calls it; empty if it does not say
+  bool has_kernels = false;         ///< else layers have the host's times
   std::vector<double> steps;        ///< seconds of each ProfilerStep#N, in their order
   std::vector<KinetoLayer> layers;  ///< innermost record_function ranges, in order of appearance
 };
 
-/// Throws Error (input) for JSON that is none, or for events without times.
+/// Throws Error (input) as read_kineto_events does.
 KinetoTrace read_kineto(std::string_view content, const std::string& file);
 
 }  // namespace stagecraft

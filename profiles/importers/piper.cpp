@@ -14,8 +14,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
+#include "profiles/gzip.hpp"
 #include "profiles/importers.hpp"
 #include "profiles/importers/figures.hpp"
 #include "profiles/importers/piper_graph.hpp"
@@ -75,7 +75,7 @@ std::vector<int> common_degrees(const PiperGraph& graph) {
 Profile unordered_profile(const PiperGraph& graph, const std::string& file) {
   constexpr Bytes element = 4;
   Profile profile;
-  profile.model.name = std::filesystem::path(file).stem().string();
+  profile.model.name = stem_of_content(file);
   const std::vector<double> outputs = outputs_of(graph);
   for (const int degree : common_degrees(graph)) {
     ProfileEntry& entry = profile.entries.emplace_back();

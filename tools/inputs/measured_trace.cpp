@@ -23,8 +23,9 @@ constexpr const char* record_with =
 std::vector<KinetoRunFile> runs_in(const std::string& folder) {
   std::vector<fs::path> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.is_regular_file() && entry.path().extension() == ".json")
-      paths.push_back(entry.path());
+    if (!entry.is_regular_file()) continue;
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".json") || name.ends_with(".json.gz")) paths.push_back(entry.path());
   }
   std::ranges::sort(paths);
   std::vector<KinetoRunFile> files;

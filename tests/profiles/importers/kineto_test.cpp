@@ -66,9 +66,10 @@ std::string kernels() {
   return text;
 }
 
-std::string trace_of(const std::string& events) {
-  return "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H100 80GB "
-         "HBM3\"}],\n\"traceEvents\": [" +
+const std::string h100 = "{\"id\": 0, \"name\": \"NVIDIA H100 80GB HBM3\"}";
+
+std::string trace_of(const std::string& events, const std::string& device = h100) {
+  return "{\"schemaVersion\": 1, \"deviceProperties\": [" + device + "],\n\"traceEvents\": [" +
          events + "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 1, \"args\": {}}]}";
 }
 
@@ -92,13 +93,38 @@ TEST_CASE("a trace's kernels belong to the range that launched them, forward and
   CHECK(trace.layers[1].backward == Approx(120e-6));
 }
 
-TEST_CASE("where nothing ran on a device, a trace's ranges take the host's time") {
-  const KinetoTrace trace = read_kineto(trace_of(events_of_host()), "trace.json");
+TEST_CASE("where there is no device, a trace's ranges take the host's time") {
+  const KinetoTrace trace = read_kineto(trace_of(events_of_host(), ""), "trace.json");
   REQUIRE(trace.layers.size() == 2);
   CHECK(trace.layers[0].forward == Approx(100e-6));
   CHECK(trace.layers[0].backward == Approx(70e-6));
   CHECK(trace.layers[1].forward == Approx(150e-6));
   CHECK(trace.layers[1].backward == Approx(80e-6));
+  const Profile profile = import_kineto(trace_of(events_of_host(), ""), "trace.json");
+  CHECK(profile.entries[0].setting.device == "generic");
+  CHECK(profile.entries[0].layers[0].forward == std::chrono::microseconds(100));
+}
+
+TEST_CASE("a device's trace without kernels does not pass the host's time for the device's") {
+  const std::string text = trace_of(events_of_host());
+  CHECK(exit_code_of([&] { import_kineto(text, "trace.json"); }) == 3);
+  CHECK_THAT(message_of([&] { import_kineto(text, "trace.json"); }),
+             ContainsSubstring("trace.json: the process had NVIDIA H100 80GB HBM3, but the trace "
+                               "has no kernels"));
+  // Steps are the host's in any trace.
+  CHECK(read_kineto(text, "trace.json").steps.size() == 2);
+  for (const std::string call :
+       {"cudaLaunchKernel", "cuLaunchKernelEx", "hipExtModuleLaunchKernel"}) {
+    INFO(call);
+    const std::string launched =
+        trace_of(events_of_host() + event("cuda_runtime", call, 1, 30, 3) + ",\n", "");
+    CHECK_THAT(message_of([&] { read_kineto(launched, "trace.json"); }),
+               ContainsSubstring("the process launched kernels, but the trace has no kernels"));
+  }
+  // The profiler itself waits for devices, whatever computes.
+  const std::string waited = trace_of(
+      events_of_host() + event("cuda_runtime", "cudaDeviceSynchronize", 1, 30, 3) + ",\n", "");
+  CHECK(import_kineto(waited, "trace.json").entries[0].setting.device == "generic");
 }
 
 TEST_CASE("a trace becomes a profile of measured layers in their order") {
@@ -117,7 +143,7 @@ TEST_CASE("a trace becomes a profile of measured layers in their order") {
 
 TEST_CASE("traces without layers, and broken ones, are refused with a way out") {
   const std::string step = event("user_annotation", "ProfilerStep#0", 1, 0, 900) + ",\n";
-  CHECK_THAT(message_of([&] { import_kineto(trace_of(step), "t.json"); }),
+  CHECK_THAT(message_of([&] { import_kineto(trace_of(step, ""), "t.json"); }),
              ContainsSubstring("no range of the trace names a layer"));
   CHECK_THAT(message_of([] {
                read_kineto("{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"cpu_op\"}]}", "t.json");
