@@ -22,12 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A folder that is gone with its owner.
-struct Folder {
-  explicit Folder(const std::string& name)
+struct OwnFolder {
+  explicit OwnFolder(const std::string& name)
       : path(fs::temp_directory_path() / ("stagecraft-" + name + std::to_string(getpid()))) {
     fs::create_directory(path);
   }
-  ~Folder() { fs::remove_all(path); }
+  ~OwnFolder() { fs::remove_all(path); }
   fs::path path;
 };
 
@@ -52,7 +52,7 @@ std::vector<std::string> examples_of_changes(const fs::path& folder) {
 }  // namespace
 
 TEST_CASE("a plan as --set changes it is written as simulate timed it, whatever is changed") {
-  const Folder folder("changed");
+  const OwnFolder folder("changed");
   REQUIRE(answer(folder.path,
                  "plan tiny-gpt 2x4xa100@10Gb/s --batch 32 --schedule 1f1b --tensor-parallel 1 "
                  "--straight --pp 8 --mbs 4 --gap 50% -o p.json")
@@ -84,7 +84,7 @@ TEST_CASE("a plan as --set changes it is written as simulate timed it, whatever 
 }
 
 TEST_CASE("a plan that is written elsewhere still finds the model beside the former one") {
-  const Folder folder("beside");
+  const OwnFolder folder("beside");
   fs::create_directory(folder.path / "plans");
   REQUIRE(answer(folder.path / "plans", "model show tiny-gpt -o m.json").code == 0);
   REQUIRE(answer(folder.path / "plans",
@@ -99,7 +99,7 @@ TEST_CASE("a plan that is written elsewhere still finds the model beside the for
 
 TEST_CASE("every flag that advice tells is a name to keep, where --set changes what it says",
           "[seconds]") {
-  const Folder folder("kept");
+  const OwnFolder folder("kept");
   // Of these no key of --set speaks: they follow from others, or say how Megatron-LM saves.
   const std::set<std::string> without_key{
       "--ckpt-format",        "--microbatch-group-size-per-virtual-pipeline-stage",
