@@ -244,7 +244,9 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   }
   require_exported(problem, best.plan);
   forget_unused_modules(console, search);
-  if (const std::string why = overlap_of_nothing(best.plan); !why.empty()) console.note(why);
+  const std::string unused =
+      arguments.planning.overlap.empty() ? "" : overlap_of_nothing(best.plan);
+  if (!unused.empty()) console.note(unused);
   const bool is_front = wants_front(arguments, problem);
   report_plans(console, problem, search,
                {.is_front = is_front,
