@@ -5,17 +5,17 @@
 #include <set>
 #include <utility>
 
-#include "planner/relaxations/block_bound.hpp"
+#include "planner/relaxations/block_proof.hpp"
 #include "profiles/index.hpp"
 
 namespace stagecraft {
 
 /// Devices some of whose choices have so many blocks, and some fewer.
-std::vector<int> BlockBound::undecided(const Split& split) const {
+std::vector<int> BlockProof::undecided(const Split& split) const {
   std::vector<int> devices;
-  for (int device = 0; device < costs_.depth(); ++device) {
-    const Choices& domain = domains_[index(device)];
-    const auto has = [&](int c) { return blocks_of(c, split.turn) >= split.blocks; };
+  for (int device = 0; device < depth(); ++device) {
+    const BlockNumbers& domain = domains()[index(device)];
+    const auto has = [&](int c) { return table_.blocks_of(c, split.turn) >= split.blocks; };
     if (std::ranges::any_of(domain, has) && !std::ranges::all_of(domain, has))
       devices.push_back(device);
   }
@@ -24,13 +24,13 @@ std::vector<int> BlockBound::undecided(const Split& split) const {
 
 /// All there are, with how far devices are from agreeing in the latest layouts: those about which
 /// they agree least first.
-std::vector<BlockBound::DoubtfulSplit> BlockBound::splits() const {
+std::vector<BlockProof::DoubtfulSplit> BlockProof::splits() const {
   std::vector<DoubtfulSplit> splits;
-  const auto turns = static_cast<int>(turns_);
+  const auto turns = static_cast<int>(table_.turns());
   for (int turn = all_turns; turn < turns; ++turn) {
     std::set<int> counts;
-    for (const Choices& domain : domains_) {
-      for (const int c : domain) counts.insert(blocks_of(c, turn));
+    for (const BlockNumbers& domain : domains()) {
+      for (const int c : domain) counts.insert(table_.blocks_of(c, turn));
     }
     for (const int blocks : counts) {
       const std::vector<int> devices = undecided({turn, blocks});
@@ -38,7 +38,7 @@ std::vector<BlockBound::DoubtfulSplit> BlockBound::splits() const {
       double have = 0;
       for (std::size_t i = 0; i < seen_.layouts().size(); ++i) {
         for (const int device : devices) {
-          if (blocks_of(seen_.layouts()[i][index(device)], turn) >= blocks)
+          if (table_.blocks_of(seen_.layouts()[i][index(device)], turn) >= blocks)
             have += seen_.mixture()[i];
         }
       }
@@ -52,41 +52,42 @@ std::vector<BlockBound::DoubtfulSplit> BlockBound::splits() const {
 
 /// What the domains are in the case that this one of the undecided devices is the first that has so
 /// many blocks; if there is no such device, that none has.
-BlockBound::Domains BlockBound::domains_of_case(const Split& split, const std::vector<int>& devices,
-                                                std::size_t first) const {
-  Domains domains = domains_;
+BlockDomains BlockProof::domains_of_case(const Split& split, const std::vector<int>& devices,
+                                         std::size_t first) const {
+  BlockDomains of_case = domains();
   for (std::size_t i = 0; i < devices.size() && i <= first; ++i) {
-    std::erase_if(domains[index(devices[i])], [&](int c) {
-      return (blocks_of(c, split.turn) >= split.blocks) != (i == first);
+    std::erase_if(of_case[index(devices[i])], [&](int c) {
+      return (table_.blocks_of(c, split.turn) >= split.blocks) != (i == first);
     });
   }
-  return domains;
+  return of_case;
 }
 
 /// How much is left of the split's middle case after so much effort: the logarithm of its layouts,
 /// and less than nothing if it is out, the sooner the less.
-double BlockBound::left_of_middle(const Split& split, Weights weights, std::int64_t effort) {
+double BlockProof::left_of_middle(const Split& split, Weights weights, std::int64_t effort) {
   const std::vector<int> devices = undecided(split);
-  Domains before = std::exchange(domains_, domains_of_case(split, devices, devices.size() / 2));
-  Seen seen = std::move(seen_);
-  const std::int64_t begin = spent_;
-  const std::int64_t last = std::exchange(last_, std::min(last_, spent_ + effort));
+  BlockDomains before =
+      std::exchange(domains(), domains_of_case(split, devices, devices.size() / 2));
+  BlockGame seen = std::move(seen_);
+  const std::int64_t begin = weights_.spent();
+  const std::int64_t last = std::exchange(last_, std::min(last_, weights_.spent() + effort));
   ++cases_;
   const bool is_out = thin_out_by_turns(weights);
   --cases_;
   last_ = last;
-  double left = is_out ? -1 / static_cast<double>(spent_ - begin + 1) : 0;
-  for (const Choices& domain : domains_) {
+  double left = is_out ? -1 / static_cast<double>(weights_.spent() - begin + 1) : 0;
+  for (const BlockNumbers& domain : domains()) {
     if (!is_out) left += std::log(static_cast<double>(domain.size()));
   }
-  domains_ = std::move(before);
+  domains() = std::move(before);
   seen_ = std::move(seen);
   return left;
 }
 
 /// One about which devices agree little; nothing if all is decided. For the whole, a look at the
 /// middle cases tells which of them is quick: it may take a part of what came before.
-std::optional<BlockBound::Split> BlockBound::best_split(const Weights& weights, std::int64_t past) {
+std::optional<BlockProof::Split> BlockProof::best_split(const Weights& weights, std::int64_t past) {
   constexpr double much = 0.8;
   constexpr std::int64_t part = 8;
   std::vector<DoubtfulSplit> splits = this->splits();
@@ -106,20 +107,20 @@ std::optional<BlockBound::Split> BlockBound::best_split(const Weights& weights, 
 }
 
 /// Of the undecided devices none has so many blocks, or this one is the first.
-std::vector<BlockBound::Domains> BlockBound::cases_of(const Split& split) const {
+std::vector<BlockDomains> BlockProof::cases_of(const Split& split) const {
   const std::vector<int> devices = undecided(split);
-  std::vector<Domains> cases;
+  std::vector<BlockDomains> cases;
   for (std::size_t first = 0; first <= devices.size(); ++first)
     cases.push_back(domains_of_case(split, devices, first));
   return cases;
 }
 
 /// Each of the device's choices by itself.
-std::vector<BlockBound::Domains> BlockBound::cases_of_choices(int device) const {
-  std::vector<Domains> cases;
-  for (const int choice : domains_[index(device)]) {
-    cases.push_back(domains_);
-    cases.back()[index(device)] = {choice};
+std::vector<BlockDomains> BlockProof::cases_of_choices(std::size_t device) const {
+  std::vector<BlockDomains> cases;
+  for (const int choice : domains()[device]) {
+    cases.push_back(domains());
+    cases.back()[device] = {choice};
   }
   return cases;
 }
