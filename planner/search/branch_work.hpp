@@ -5,10 +5,9 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 
 #include "planner/relaxations/chain_bounds.hpp"
-#include "planner/relaxations/relaxations.hpp"
+#include "planner/search/agenda.hpp"
 #include "planner/search/enumerate/chains.hpp"
 #include "planner/search/evaluator.hpp"
 #include "planner/timing/fast_clock.hpp"
@@ -16,13 +15,11 @@
 namespace stagecraft {
 
 /// One setting and what is known about it.
-struct Branch {
+struct Branch : Subproblem {
   const Setting* setting = nullptr;
   bool is_chain = false;               ///< with one stage per device, as `ChainBounds` knows them
   bool is_timed = false;               ///< unless there are too many devices to try any layout
   std::unique_ptr<LoopedWalk> looped;  ///< unless it is searched by columns
-  Time least = 0;  ///< no plan of this setting is faster, but for those already judged
-  std::string_view rests_on = relaxation::formula;  ///< `least`
   bool gave_up = false;                ///< its walk was too long; `least` will not rise any more
   std::unique_ptr<ChainBounds> chain;  ///< of a chain, and
   std::unique_ptr<FastClock> clock;    ///< both on the space where they were last of use

@@ -1,6 +1,7 @@
 #include "planner/search/column_search.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "planner/layouts/layouts.hpp"
@@ -42,8 +43,9 @@ void ColumnSearch::add(const Setting& setting) {
   for (Setting& column : space_.columns(setting)) {
     const Time least = bounds_.bound(column);
     if (least >= never) continue;  // it cannot hold its parameters
-    branches_.push_back(
-        {.setting = std::move(column), .least = least, .step = never, .layout = {}});
+    ColumnBranch& branch = branches_.emplace_back();
+    branch.setting = std::move(column);
+    branch.least = least;
   }
 }
 
@@ -121,17 +123,8 @@ void ColumnSearch::judge(ColumnBranch& branch, FastClock& clock, Layout layout) 
   }
 }
 
-std::vector<ColumnBranch*> ColumnSearch::next_batch(const std::vector<ColumnBranch*>& branches,
-                                                    std::size_t& next, std::size_t size) const {
-  std::vector<ColumnBranch*> batch;
-  for (; next < branches.size() && batch.size() < size; ++next) {
-    if (is_open(*branches[next])) batch.push_back(branches[next]);
-  }
-  return batch;
-}
-
-/// Side by side; those that are open no more by their turn are left out.
-void ColumnSearch::work_on(const std::vector<ColumnBranch*>& batch, const Task& task) {
+/// Side by side; each for the limit that there is now.
+void ColumnSearch::work_on(Batch batch, const Task& task) {
   const Time limit = judge_.limit();
   std::vector<ColumnFindings> findings(batch.size());
   workers_.run(static_cast<int>(batch.size()), [&](const Space& space, int i) {
@@ -144,103 +137,42 @@ void ColumnSearch::work_on(const std::vector<ColumnBranch*>& batch, const Task& 
   for (std::size_t i = 0; i < batch.size(); ++i) judge(*batch[i], std::move(findings[i]));
 }
 
-/// By the lowest bounds first; small batches until there is a plan, and with it a limit.
-void ColumnSearch::propose_all(const std::function<void()>& report) {
-  std::stable_sort(branches_.begin(), branches_.end(),
-                   [](const ColumnBranch& a, const ColumnBranch& b) { return a.least < b.least; });
-  std::vector<ColumnBranch*> branches;
-  for (ColumnBranch& branch : branches_) branches.push_back(&branch);
-  constexpr std::size_t most = 16;
-  std::size_t size = 1;
-  for (std::size_t next = 0; next < branches.size() && !stops();) {
-    const auto batch = next_batch(branches, next, size);
-    work_on(batch, [](ColumnWork& work) { work.propose(); });
-    if (judge_.board().best()) size = std::min(2 * size, most);
-    report();
+void ColumnSearch::propose(Batch batch, const Row& /*row*/) {
+  work_on(batch, [](ColumnWork& work) { work.propose(); });
+}
+
+/// Those of one stage per device then raise their bound by bisection.
+void ColumnSearch::improve(Batch batch, const Row& row) {
+  const std::int64_t most = judge_.effort().left / row.parts;
+  work_on(batch, [&](ColumnWork& work) { work.improve(most); });
+  for (ColumnBranch* branch : batch) {
+    if (has_chain_bounds(branch->setting) && is_open(*branch) && !stops()) narrow(*branch);
   }
 }
 
-void ColumnSearch::raise_all(int rounds, const std::function<void()>& report) {
-  constexpr std::size_t size = 8;
-  const std::vector<ColumnBranch*> branches = open_branches();
-  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
-    const auto batch = next_batch(branches, next, size);
-    work_on(batch, [&](ColumnWork& work) { work.raise(rounds); });
-    report();
-  }
+void ColumnSearch::anneal(Batch batch, const Row& row) {
+  const std::int64_t effort = judge_.effort().left / row.parts;
+  work_on(batch, [&](ColumnWork& work) { work.anneal(effort); });
+}
+
+void ColumnSearch::raise(Batch batch, const Row& row) {
+  work_on(batch, [&](ColumnWork& work) { work.raise(row.rounds); });
+}
+
+/// What takes long is left for later.
+void ColumnSearch::climb(Batch batch, const Row& row) {
+  const std::int64_t share = judge_.effort().left / row.parts;
+  work_on(batch, [&](ColumnWork& work) { work.climb(share); });
 }
 
 /// Where layers are not blocks, through all layouts that paths do not rule out: where memory is
-/// tight, balanced ones may all be too large, and no weights close the gap. Each may use a part of
-/// what effort is left.
-void ColumnSearch::walk_all(int rounds, std::int64_t parts, int most_stages,
-                            const std::function<void()>& report) {
-  std::vector<ColumnBranch*> branches = open_by_least();
-  std::erase_if(branches, [&](const ColumnBranch* branch) {
-    const Setting& setting = branch->setting;
-    return BlockPacking::applies(space_, setting) ||
-           *setting.depth * setting.schedule.virtual_stages > most_stages;
-  });
-  constexpr std::size_t size = 2;
-  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
-    const auto batch = next_batch(branches, next, size);
-    const std::int64_t share = share_of_each(judge_.effort().left, parts, batch.size());
-    judge_side_by_side(workers_, judge_, batch.size(), share,
-                       [&](const Space& space, Judge& judge, std::size_t i) {
-                         ColumnWalk(space, judge, *batch[i]).walk(rounds);
-                       });
-    report();
-  }
-}
-
-/// So many that promise most: by their bound, and by what they have reached already.
-void ColumnSearch::anneal_all(std::size_t most, const std::function<void()>& report) {
-  constexpr std::int64_t share = 24;
-  std::vector<ColumnBranch*> branches = open_by_least();
-  // Near the best plan proofs are a better use of the effort.
-  constexpr double far = 0.98, far_again = 0.96;
-  const auto limit = static_cast<double>(judge_.limit());
-  std::erase_if(branches, [&](const ColumnBranch* branch) {
-    const double part = branch->annealings == 0 ? far : far_again;
-    return static_cast<double>(branch->least) > part * limit;
-  });
-  std::ranges::stable_sort(branches, {}, [](const ColumnBranch* branch) {
-    return std::min(branch->least, never / 4) + std::min(branch->step, never / 4);
-  });
-  branches.resize(std::min(branches.size(), most));
-  const std::int64_t effort = judge_.effort().left / share;
-  if (is_enough()) return;
-  work_on(branches, [&](ColumnWork& work) { work.anneal(effort); });
-  report();
-}
-
-/// Those of the lowest bounds first. What takes long is left for later.
-void ColumnSearch::climb_all(const std::function<void()>& report) {
-  constexpr std::size_t size = 4;
-  constexpr std::int64_t parts = 32;
-  const std::vector<ColumnBranch*> branches = open_by_least();
-  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
-    const std::int64_t share = judge_.effort().left / parts;
-    const auto batch = next_batch(branches, next, size);
-    work_on(batch, [&](ColumnWork& work) { work.climb(share); });
-    report();
-  }
-}
-
-/// Each with so much of the effort that is left. Those of one stage per device then raise their
-/// bound by bisection.
-void ColumnSearch::improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
-                               const std::function<void()>& report) {
-  constexpr std::size_t size = 4;
-  for (std::size_t next = 0; next < branches.size() && !is_enough();) {
-    const auto batch = next_batch(branches, next, size);
-    const std::int64_t most = judge_.effort().left / share;
-    work_on(batch, [&](ColumnWork& work) { work.improve(most); });
-    for (ColumnBranch* branch : batch) {
-      if (has_chain_bounds(branch->setting) && is_open(*branch) && !stops()) narrow(*branch);
-    }
-    report();
-  }
+/// tight, balanced ones may all be too large, and no weights close the gap.
+void ColumnSearch::walk(Batch batch, const Row& row) {
+  const std::int64_t share = share_of_each(judge_.effort().left, row.parts, batch.size());
+  judge_side_by_side(workers_, judge_, batch.size(), share,
+                     [&](const Space& space, Judge& judge, std::size_t i) {
+                       ColumnWalk(space, judge, *batch[i]).walk(row.rounds);
+                     });
 }
 
 /// Raises the bound until it meets the best plan, or until what is left is a plan to try. Not where
@@ -277,50 +209,171 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
   raise_by_bisection(branch.least, high, goes_on, probe);
 }
 
-void ColumnSearch::search(const std::function<void()>& report) {
-  propose_all(report);
-  let_go_of_closed();
-  // The best few first: what they reach rules others out.
-  constexpr std::size_t most_early = 8;
-  std::vector<ColumnBranch*> early = open_branches();
-  early.resize(std::min(early.size(), most_early));
-  improve_all(early, 32, report);
-  // Walks over many stages seldom come to an end.
-  constexpr int few = 24;
-  raise_all(3, report);
-  walk_all(10, 16, few, report);
-  raise_all(30, report);
-  // As long as nothing fits, one look at each is enough.
-  if (judge_.limit() < never) walk_all(60, 8, few, report);
-  // Before proofs, which it makes easier, and once more where these leave a doubt.
-  anneal_all(2, report);
-  climb_all(report);
-  anneal_all(6, report);
-  for (const int rounds : {120, 1000}) {
-    if (rounds == 120 || control_.thorough) raise_all(rounds, report);
-  }
-  improve_all(open_branches(), 4, report);
-  // For the best plan there is by now.
-  if (judge_.limit() < never) walk_all(60, 2, space_.layers(), report);
-  prove_lowest(report);
+std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
+  using enum MethodKind;
+  using Self = ColumnSearch;
+  static constexpr std::array rows{
+      Row{.kind = propose,
+          .name = "balanced pipelines",
+          .choose = &Self::all_by_least,
+          .work = &Self::propose,
+          .at_once = 16,
+          .begins_with_one = true,
+          .ignores_gap = true},
+      Row{.name = "those done with", .whole = &Self::let_go_of_closed},
+      // The best few first: what they reach rules others out.
+      Row{.kind = propose,
+          .name = "cut by cut",
+          .choose = &Self::open_branches,
+          .work = &Self::improve,
+          .most = 8,
+          .at_once = 4,
+          .parts = 32},
+      Row{.kind = relax,
+          .name = "paths",
+          .choose = &Self::open_branches,
+          .work = &Self::raise,
+          .at_once = 8,
+          .rounds = 3},
+      // Walks over many stages seldom come to an end.
+      Row{.kind = enumerate,
+          .name = "walk",
+          .choose = &Self::open_of_few_stages,
+          .work = &Self::walk,
+          .at_once = 2,
+          .parts = 16,
+          .rounds = 10},
+      Row{.kind = relax,
+          .name = "paths",
+          .choose = &Self::open_branches,
+          .work = &Self::raise,
+          .at_once = 8,
+          .rounds = 30},
+      // As long as nothing fits, one look at each is enough.
+      Row{.kind = enumerate,
+          .name = "walk",
+          .applies = &Self::has_limit,
+          .choose = &Self::open_of_few_stages,
+          .work = &Self::walk,
+          .at_once = 2,
+          .parts = 8,
+          .rounds = 60},
+      // Before proofs, which it makes easier, and once more where these leave a doubt.
+      Row{.kind = propose,
+          .name = "annealing",
+          .choose = &Self::far_from_their_bound,
+          .work = &Self::anneal,
+          .most = 2,
+          .at_once = 2,
+          .parts = 24},
+      Row{.kind = enumerate,
+          .name = "proofs up to a limit",
+          .choose = &Self::open_by_least,
+          .work = &Self::climb,
+          .at_once = 4,
+          .parts = 32},
+      Row{.kind = propose,
+          .name = "annealing",
+          .choose = &Self::far_from_their_bound,
+          .work = &Self::anneal,
+          .most = 6,
+          .at_once = 6,
+          .parts = 24},
+      Row{.kind = relax,
+          .name = "paths",
+          .choose = &Self::open_branches,
+          .work = &Self::raise,
+          .at_once = 8,
+          .rounds = 120},
+      Row{.kind = relax,
+          .name = "paths",
+          .applies = &Self::is_thorough,
+          .choose = &Self::open_branches,
+          .work = &Self::raise,
+          .at_once = 8,
+          .rounds = 1000},
+      Row{.kind = propose,
+          .name = "cut by cut",
+          .choose = &Self::open_branches,
+          .work = &Self::improve,
+          .at_once = 4,
+          .parts = 4},
+      // For the best plan there is by now.
+      Row{.kind = enumerate,
+          .name = "walk",
+          .applies = &Self::has_limit,
+          .choose = &Self::open_of_any_stages,
+          .work = &Self::walk,
+          .at_once = 2,
+          .parts = 2,
+          .rounds = 60},
+      Row{.kind = enumerate, .name = "proofs of the lowest", .whole = &Self::prove_lowest},
+  };
+  return rows;
 }
 
+void ColumnSearch::search(std::function<void()> report) {
+  report_ = std::move(report);
+  carry_out(*this, agenda());
+}
+
+// --- Which branches ---
+
 /// Those of the lowest bounds first.
-std::vector<ColumnBranch*> ColumnSearch::open_by_least() {
-  std::vector<ColumnBranch*> branches = open_branches();
-  std::ranges::stable_sort(branches, {}, &ColumnBranch::least);
+ColumnSearch::Branches ColumnSearch::all_by_least() {
+  std::ranges::stable_sort(branches_, {}, &ColumnBranch::least);
+  Branches branches;
+  for (ColumnBranch& branch : branches_) branches.push_back(&branch);
   return branches;
 }
 
 /// By what they promise; the bound decides between equals.
-std::vector<ColumnBranch*> ColumnSearch::open_branches() {
-  std::vector<ColumnBranch*> open;
+ColumnSearch::Branches ColumnSearch::open_branches() {
+  Branches open;
   for (ColumnBranch& branch : branches_) {
     if (is_open(branch)) open.push_back(&branch);
   }
-  std::stable_sort(open.begin(), open.end(),
-                   [](const ColumnBranch* a, const ColumnBranch* b) { return a->step < b->step; });
+  std::ranges::stable_sort(open, {}, &ColumnBranch::step);
   return open;
+}
+
+/// Those of the lowest bounds first.
+ColumnSearch::Branches ColumnSearch::open_by_least() {
+  Branches branches = open_branches();
+  std::ranges::stable_sort(branches, {}, &ColumnBranch::least);
+  return branches;
+}
+
+/// Whose layers are no blocks.
+ColumnSearch::Branches ColumnSearch::open_of_other_layers(int most_stages) {
+  Branches branches = open_by_least();
+  std::erase_if(branches, [&](const ColumnBranch* branch) {
+    const Setting& setting = branch->setting;
+    return BlockPacking::applies(space_, setting) ||
+           *setting.depth * setting.schedule.virtual_stages > most_stages;
+  });
+  return branches;
+}
+
+ColumnSearch::Branches ColumnSearch::open_of_few_stages() {
+  constexpr int few = 24;
+  return open_of_other_layers(few);
+}
+
+/// Those that promise most: by their bound, and by what they have reached already. Near the best
+/// plan proofs are a better use of the effort.
+ColumnSearch::Branches ColumnSearch::far_from_their_bound() {
+  constexpr double far = 0.98, far_again = 0.96;
+  Branches branches = open_by_least();
+  const auto limit = static_cast<double>(judge_.limit());
+  std::erase_if(branches, [&](const ColumnBranch* branch) {
+    const double part = branch->annealings == 0 ? far : far_again;
+    return static_cast<double>(branch->least) > part * limit;
+  });
+  std::ranges::stable_sort(branches, {}, [](const ColumnBranch* branch) {
+    return std::min(branch->least, never / 4) + std::min(branch->step, never / 4);
+  });
+  return branches;
 }
 
 }  // namespace stagecraft

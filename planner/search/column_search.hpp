@@ -21,15 +21,12 @@
 //    bisection (planner/relaxations/chain_bounds.hpp).
 // 6. The remaining effort is spent on the lowest bound, by walks and proofs: it determines the gap.
 //
-// Branches are worked on in batches, side by side: each for the limit there was before its batch,
-// and what is found is judged after it, in order. So the answer does not depend on the number of
-// threads.
+// These are rows of its agenda (planner/search/agenda.hpp).
 
 #pragma once
 
 #include <functional>
-#include <optional>
-#include <stop_token>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,10 +49,10 @@ class ColumnSearch {
   /// Columns of this setting are to be searched.
   void add(const Setting& setting);
   /// `report` is called now and then.
-  void search(const std::function<void()>& report);
+  void search(std::function<void()> report);
   /// Where layers choose for themselves what they do again: raises bounds by paths, the lowest
   /// first, and makes fit what comes up.
-  void search_layers_again(const std::function<void()>& report);
+  void search_layers_again(std::function<void()> report);
 
   /// See `ColumnBounds`.
   Time least_of_all(const Setting& setting) { return bounds_.least_of_all(setting); }
@@ -67,40 +64,61 @@ class ColumnSearch {
   std::size_t branches() const { return branches_.size() + closed_; }
   std::size_t done() const;
 
+  // --- For its agenda ---
+  using Part = ColumnBranch;
+  bool ends(const Method<ColumnSearch>& method) const {
+    return method.ignores_gap ? stops() : is_enough();
+  }
+  bool takes(const ColumnBranch& branch) const { return is_open(branch); }
+  bool has_incumbent() const { return judge_.board().best().has_value(); }
+  Effort& effort() { return judge_.effort(); }
+  void report() const { report_(); }
+
  private:
   /// Does something to one branch.
   using Task = std::function<void(ColumnWork& work)>;
+  using Row = Method<ColumnSearch>;
+  using Branches = Row::Parts;
+  using Batch = Row::Batch;
+
+  static std::span<const Row> agenda();
 
   bool is_open(const ColumnBranch& branch) const;
   bool stops() const { return judge_.stopped() || judge_.is_spent(); }
   bool is_enough() const { return stops() || gap() <= control_.gap; }
+  bool has_limit() const { return judge_.limit() < never; }
+  bool is_thorough() const { return control_.thorough; }
   double gap() const;
-  std::vector<ColumnBranch*> open_branches();
-  std::vector<ColumnBranch*> open_by_least();
-  /// The next so many that are open, from `next` on.
-  std::vector<ColumnBranch*> next_batch(const std::vector<ColumnBranch*>& branches,
-                                        std::size_t& next, std::size_t size) const;
-  void work_on(const std::vector<ColumnBranch*>& batch, const Task& task);
+
+  // --- Which branches ---
+  Branches all_by_least();
+  Branches open_branches();
+  Branches open_by_least();
+  Branches open_of_other_layers(int most_stages);
+  Branches open_of_few_stages();
+  Branches open_of_any_stages() { return open_of_other_layers(space_.layers()); }
+  Branches far_from_their_bound();
+
+  // --- What is done to them ---
+  void work_on(Batch batch, const Task& task);
+  void propose(Batch batch, const Row& row);
+  void improve(Batch batch, const Row& row);
+  void anneal(Batch batch, const Row& row);
+  void raise(Batch batch, const Row& row);
+  void climb(Batch batch, const Row& row);
+  void walk(Batch batch, const Row& row);
+  void narrow(ColumnBranch& branch);
   void judge(ColumnBranch& branch, ColumnFindings findings);
   void judge(ColumnBranch& branch, FastClock& clock, Layout layout);
   static void keep_latest(ColumnBranch& branch, std::vector<Layout> layouts);
-  void make_latest_fit(const std::vector<ColumnBranch*>& branches, std::int64_t parts);
+  void make_latest_fit(const Branches& branches, std::int64_t parts);
   void let_go_of_closed();
-  void propose_all(const std::function<void()>& report);
-  void raise_all(int rounds, const std::function<void()>& report);
-  void walk_all(int rounds, std::int64_t parts, int most_stages,
-                const std::function<void()>& report);
-  void anneal_all(std::size_t most, const std::function<void()>& report);
-  void climb_all(const std::function<void()>& report);
-  void improve_all(const std::vector<ColumnBranch*>& branches, std::int64_t share,
-                   const std::function<void()>& report);
-  void narrow(ColumnBranch& branch);
 
   // --- Proofs ---
-  void prove_lowest(const std::function<void()>& report);
-  void prove_cases(const std::vector<ColumnBranch*>& batch, const std::function<void()>& report);
-  static std::vector<ColumnBranch> take_cases(const std::vector<ColumnBranch*>& batch,
-                                              std::size_t most, std::vector<ColumnBranch*>& wholes);
+  void prove_lowest();
+  void prove_cases(const Branches& batch);
+  static std::vector<ColumnBranch> take_cases(const Branches& batch, std::size_t most,
+                                              Branches& wholes);
 
   const Space& space_;
   const SearchControl& control_;
@@ -110,6 +128,7 @@ class ColumnSearch {
   std::vector<ColumnBranch> branches_;
   std::size_t closed_ = 0;     ///< that were done with and let go
   Time closed_least_ = never;  ///< of them
+  std::function<void()> report_;
 };
 
 }  // namespace stagecraft

@@ -19,7 +19,7 @@ void ColumnSearch::keep_latest(ColumnBranch& branch, std::vector<Layout> layouts
 }
 
 /// With the best choices of their layers, with a part of the effort.
-void ColumnSearch::make_latest_fit(const std::vector<ColumnBranch*>& branches, std::int64_t parts) {
+void ColumnSearch::make_latest_fit(const Branches& branches, std::int64_t parts) {
   const std::int64_t least_left = judge_.effort().left - judge_.effort().left / parts;
   for (ColumnBranch* branch : branches) {
     for (const Layout& layout : std::exchange(branch->latest, {})) {
@@ -35,13 +35,14 @@ void ColumnSearch::make_latest_fit(const std::vector<ColumnBranch*>& branches, s
 
 /// All of them a little, which shows plans that rule others out; then the lowest first, which the
 /// bound of the whole is.
-void ColumnSearch::search_layers_again(const std::function<void()>& report) {
+void ColumnSearch::search_layers_again(std::function<void()> report) {
+  report_ = std::move(report);
   constexpr std::array rounds{3, 30, 120, 500};
   constexpr std::size_t size = 8, for_all = 2;
   constexpr std::int64_t parts = 16;
   while (!is_enough()) {
     let_go_of_closed();
-    std::vector<ColumnBranch*> branches = open_by_least();
+    Branches branches = open_by_least();
     std::erase_if(branches,
                   [&](const ColumnBranch* branch) { return branch->raised == rounds.size(); });
     if (branches.empty()) return;
@@ -54,7 +55,7 @@ void ColumnSearch::search_layers_again(const std::function<void()>& report) {
     work_on(branches, [&](ColumnWork& work) { work.raise(rounds[level]); });
     for (ColumnBranch* branch : branches) ++branch->raised;
     if (level > 0) make_latest_fit(branches, parts);
-    report();
+    report_();
   }
 }
 

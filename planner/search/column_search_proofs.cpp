@@ -11,16 +11,15 @@ namespace stagecraft {
 /// Again and again those of the lowest bounds, a bit higher each time, as long as that works: as
 /// high as the lowest of all is to go next, since that is the bound of the whole. Some take most of
 /// their share, others little: together they are given more than there is.
-void ColumnSearch::prove_lowest(const std::function<void()>& report) {
+void ColumnSearch::prove_lowest() {
   constexpr std::size_t size = 3;
   // What is left in the end is not enough for one more.
   constexpr std::int64_t parts = 16;
   const std::int64_t kept = judge_.effort().left / parts;
   while (!is_enough() && judge_.effort().left > kept) {
-    const std::vector<ColumnBranch*> branches = open_by_least();
-    std::size_t next = 0;
-    auto batch = next_batch(branches, next, size);
+    Branches batch = open_by_least();
     if (batch.empty()) return;
+    batch.resize(std::min(batch.size(), size));
     const ColumnBranch& lowest = *batch.front();
     const auto limit = lowest.next_limit(judge_.limit());
     if (!limit) return;
@@ -34,27 +33,26 @@ void ColumnSearch::prove_lowest(const std::function<void()>& report) {
     effort.left -= reserve;
     const std::int64_t share = effort.left;
     work_on(batch, [&](ColumnWork& work) { work.begin_proof(*limit, share); });
-    report();
-    prove_cases(batch, report);
+    report_();
+    prove_cases(batch);
     effort.left += reserve;
     if (known() == before) return;
   }
 }
 
 /// Goes through the cases of their proofs, side by side.
-void ColumnSearch::prove_cases(const std::vector<ColumnBranch*>& batch,
-                               const std::function<void()>& report) {
+void ColumnSearch::prove_cases(const Branches& batch) {
   constexpr std::size_t size = 4;
   while (!stops()) {
-    std::vector<ColumnBranch*> wholes;
+    Branches wholes;
     std::vector<ColumnBranch> parts = take_cases(batch, size, wholes);
     if (parts.empty()) break;
-    std::vector<ColumnBranch*> pointers;
+    Branches pointers;
     for (ColumnBranch& part : parts) pointers.push_back(&part);
     const std::int64_t share = judge_.effort().left / 3 * 2;  // few take much
     work_on(pointers, [&](ColumnWork& work) { work.prove_case(share); });
     for (std::size_t i = 0; i < parts.size(); ++i) wholes[i]->take_part(std::move(parts[i]));
-    report();
+    report_();
   }
   for (ColumnBranch* branch : batch) {
     if (!branch->proof) continue;
@@ -65,9 +63,8 @@ void ColumnSearch::prove_cases(const std::vector<ColumnBranch*>& batch,
 }
 
 /// Copies of branches, each with one of their next cases; whose they are goes to `wholes`.
-std::vector<ColumnBranch> ColumnSearch::take_cases(const std::vector<ColumnBranch*>& batch,
-                                                   std::size_t most,
-                                                   std::vector<ColumnBranch*>& wholes) {
+std::vector<ColumnBranch> ColumnSearch::take_cases(const Branches& batch, std::size_t most,
+                                                   Branches& wholes) {
   std::vector<ColumnBranch> parts;
   for (ColumnBranch* branch : batch) {
     if (!branch->proof) continue;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "planner/relaxations/block_bound.hpp"
-#include "planner/relaxations/relaxations.hpp"
+#include "planner/search/agenda.hpp"
 #include "planner/search/evaluator.hpp"
 
 namespace stagecraft {
@@ -27,13 +27,11 @@ struct ColumnProof {
 };
 
 /// A depth, and a number of columns, under one schedule and microbatch.
-struct ColumnBranch {
+struct ColumnBranch : Subproblem {
   Setting setting;
-  Time least = 0;     ///< no plan of it that fits is faster, but for those already judged
   Time step = never;  ///< of its best layout so far, by the fast clock
   Layout layout;
-  std::vector<Bytes> kept_free;                     ///< see FastClock; what simulations have shown
-  std::string_view rests_on = relaxation::formula;  ///< `least`
+  std::vector<Bytes> kept_free;      ///< see FastClock; what simulations have shown
   Time too_far = never;              ///< a proof that it has nothing of at most this was too long
   std::optional<ColumnProof> proof;  ///< that is under way
   unsigned annealings = 0;
@@ -42,11 +40,6 @@ struct ColumnBranch {
   std::vector<Layout> latest;      ///< where layers choose, to be made to fit
   std::vector<PassCounts> paths;   ///< that raised its bound (planner/relaxations/block_bound.hpp)
 
-  void raise_to(Time bound, std::string_view by) {
-    if (bound <= least) return;
-    least = bound;
-    rests_on = by;
-  }
   /// To be proved next, where a plan is known that takes so long: to within a hundredth of it,
   /// unless that is far, or all the way if it is there; or half the way to where a proof took too
   /// long. Nothing if that is not worth it.

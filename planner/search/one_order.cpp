@@ -1,6 +1,7 @@
 #include "planner/search/one_order.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -74,19 +75,7 @@ class OneOrder {
   Searched search(std::vector<Candidate>& starts, Leaderboard& board) {
     judge_.board() = std::move(board);
     take_starts(starts);
-    if (control_.worth) rule_out_chains();
-    seed_chains();
-    fall_back();
-    rule_out();
-    search_columns();
-    narrow();
-    search_shallow();
-    search_balanced();
-    search_uneven();
-    seed_others();
-    deepen();
-    search_uneven_of_open();
-    add_copies_of_best();
+    carry_out(*this, agenda());
     board = std::move(judge_.board());
     return {.bounds = bounds(),
             .counts = {.candidates = judge_.simulated(),
@@ -94,7 +83,102 @@ class OneOrder {
                        .interrupted = judge_.stopped() || !is_complete_}};
   }
 
+  // --- For its agenda ---
+  using Part = Branch;
+  /// Of as many plans as are asked for, the last one is near enough to the bound.
+  bool ends(const Method<OneOrder>& method) const {
+    if (!method.ignores_gap) return is_enough();
+    return stops() || gap_of(judge_.board().threshold()) <= control_.gap;
+  }
+  static bool takes(const Branch& /*branch*/) { return true; }
+  bool has_incumbent() const { return judge_.board().best().has_value(); }
+  Effort& effort() { return judge_.effort(); }
+  void report() {
+    if (!control_.progress) return;
+    const auto done = std::count_if(branches_.begin(), branches_.end(), [&](const Branch& branch) {
+      return branch.gave_up || is_done(branch);
+    });
+    control_.progress({.done = static_cast<double>(done) / static_cast<double>(branches_.size()),
+                       .best = judge_.board().best(),
+                       .gap = gap()});
+  }
+
  private:
+  using Row = Method<OneOrder>;
+  using Branches = Row::Parts;
+  using Batch = Row::Batch;
+  using Task = void (BranchWork::*)();
+
+  static std::span<const Row> agenda() {
+    using enum MethodKind;
+    using Self = OneOrder;
+    static constexpr std::array rows{
+        Row{.kind = relax,
+            .name = "chains, for what is worth it",
+            .applies = &Self::has_worth,
+            .choose = &Self::open_chains_by_bound,
+            .work = &Self::work<&BranchWork::rule_out>,
+            .at_once = 4},
+        Row{.kind = propose,
+            .name = "usual chains",
+            .choose = &Self::open_chains,
+            .work = &Self::work<&BranchWork::seed>,
+            .at_once = 4},
+        Row{.kind = propose, .name = "the tightest plan", .whole = &Self::fall_back},
+        Row{.kind = relax,
+            .name = "chains that are out of the way of columns",
+            .applies = &Self::has_columns_and_limit,
+            .choose = &Self::open_chains_by_bound,
+            .work = &Self::work<&BranchWork::rule_out>,
+            .at_once = 4},
+        Row{.kind = enumerate, .name = "columns", .whole = &Self::search_columns},
+        Row{.kind = relax,
+            .name = "chains, by bisection",
+            .choose = &Self::open_chains_by_bound,
+            .work = &Self::work<&BranchWork::narrow>,
+            .at_once = 4},
+        // Of settings that are searched by columns, pipelines of few devices whose replicas take
+        // turns or are not equally many: with several stages on a device that recompute or do not,
+        // they may need the least memory.
+        Row{.kind = enumerate,
+            .name = "shallow pipelines",
+            .applies = &Self::looks_at_others,
+            .part_of_effort = 8,
+            .choose = &Self::others_than_columns,
+            .work = &Self::work<&BranchWork::walk_shallow>,
+            .at_once = 4},
+        Row{.kind = propose,
+            .name = "replicas that change places",
+            .applies = &Self::is_not_enough,
+            .part_of_effort = 8,
+            .whole = &Self::search_balanced},
+        Row{.kind = propose,
+            .name = "uneven chains",
+            .part_of_effort = 4,
+            .whole = &Self::search_uneven},
+        Row{.kind = propose,
+            .name = "usual plans of others than chains",
+            .part_of_effort = 4,
+            .choose = &Self::others_than_chains,
+            .work = &Self::work<&BranchWork::seed>,
+            .at_once = 4},
+        // Each walk may use a part of what is left, so that one difficult setting does not starve
+        // the others.
+        Row{.kind = enumerate,
+            .name = "walks",
+            .choose = &Self::open_by_bound,
+            .work = &Self::work<&BranchWork::deepen>,
+            .most = 2,
+            .at_once = 2,
+            .repeats = true,
+            .ignores_gap = true,
+            .parts = 2},
+        Row{.kind = propose, .name = "uneven chains left", .whole = &Self::search_uneven_of_open},
+        Row{.kind = propose, .name = "copies of the best", .whole = &Self::add_copies_of_best},
+    };
+    return rows;
+  }
+
   void add_wide(const Setting& setting) {
     Branch& branch = branches_.emplace_back();
     branch.setting = &setting;
@@ -125,48 +209,67 @@ class OneOrder {
   /// Where less than the best is good enough, it may be there.
   bool is_enough() const { return stops() || (control_.gap > 0 && gap() <= control_.gap); }
 
-  /// Those of the lowest bounds first.
-  std::vector<Branch*> by_bound(const std::function<bool(const Branch&)>& which) {
-    std::vector<Branch*> order;
+  Branches branches_that(const std::function<bool(const Branch&)>& are_wanted) {
+    Branches wanted;
     for (Branch& branch : branches_) {
-      if (which(branch)) order.push_back(&branch);
+      if (are_wanted(branch)) wanted.push_back(&branch);
     }
-    std::ranges::stable_sort(order, {}, &Branch::least);
-    return order;
+    return wanted;
+  }
+
+  /// Those of the lowest bounds first.
+  Branches by_bound(const std::function<bool(const Branch&)>& are_wanted) {
+    Branches wanted = branches_that(are_wanted);
+    std::ranges::stable_sort(wanted, {}, &Branch::least);
+    return wanted;
   }
 
   /// Side by side, each with one of so many parts of what is left, or less.
-  void work_on(std::span<Branch* const> batch, std::int64_t parts,
-               const std::function<void(BranchWork& work)>& task) {
-    const std::int64_t share = share_of_each(judge_.effort().left, parts, batch.size());
+  template <Task task>
+  void work(Batch batch, const Row& row) {
+    const std::int64_t share = share_of_each(judge_.effort().left, row.parts, batch.size());
     judge_side_by_side(workers_, judge_, batch.size(), share,
                        [&](const Space& space, Judge& judge, std::size_t i) {
                          BranchWork work(space, judge, *batch[i]);
-                         task(work);
+                         (work.*task)();
                        });
-    report();
   }
 
-  /// All of them, some at a time: what the first ones find is known to the next ones.
-  void work_through(std::span<Branch* const> branches,
-                    const std::function<void(BranchWork& work)>& task) {
-    constexpr std::size_t most = 4;
-    while (!branches.empty() && !is_enough()) {
-      const std::size_t size = std::min(branches.size(), most);
-      work_on(branches.first(size), 1, task);
-      branches = branches.subspan(size);
-    }
+  // --- When, and which ---
+
+  bool has_worth() const { return control_.worth.has_value(); }
+  bool looks_at_others() const { return !control_.only_scope; }
+  bool is_not_enough() const { return !control_.only_scope && !is_enough(); }
+  /// If there are any columns, and a plan is known by now.
+  bool has_columns_and_limit() const {
+    return columns_.branches() != 0 && !control_.worth && judge_.limit() < never;
   }
 
-  /// Does something with one of so many parts of the effort that is left.
-  void with_part_of_effort(std::int64_t parts, const std::function<void()>& task) {
-    const std::int64_t kept = judge_.effort().left - judge_.effort().left / parts;
-    judge_.effort().left -= kept;
-    task();
-    judge_.effort().left = std::max<std::int64_t>(judge_.effort().left, 0) + kept;
+  Branches open_chains() {
+    return branches_that([&](const Branch& branch) { return branch.is_chain && !is_done(branch); });
+  }
+  Branches open_chains_by_bound() {
+    return by_bound([&](const Branch& branch) { return branch.is_chain && !is_done(branch); });
+  }
+  Branches open_by_bound() {
+    return by_bound([&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
+  }
+  /// Columns know most of them better.
+  Branches others_than_chains() {
+    return branches_that([&](const Branch& branch) {
+      if (branch.is_chain || !branch.is_timed) return false;
+      return !branch.is_column() || columns_.least_of_all(*branch.setting) <= judge_.limit();
+    });
+  }
+  /// Settings that are searched by columns and may have better plans of other kinds.
+  Branches others_than_columns() {
+    return by_bound([&](const Branch& branch) {
+      return branch.is_column() && has_uneven_layouts(space_, *branch.setting) &&
+             columns_.least_of_all(*branch.setting) <= judge_.limit();
+    });
   }
 
-  // --- 1. Good plans first ---
+  // --- What goes its own way ---
 
   /// Takes those that this search knows.
   void take_starts(std::vector<Candidate>& starts) {
@@ -175,25 +278,6 @@ class OneOrder {
       judge_.add(start);
       return true;
     });
-  }
-
-  void seed_chains() {
-    std::vector<Branch*> chains;
-    for (Branch& branch : branches_) {
-      if (branch.is_chain && !is_done(branch)) chains.push_back(&branch);
-    }
-    work_through(chains, [](BranchWork& work) { work.seed(); });
-  }
-
-  /// Those that are no chains, with a part of the effort: columns know most of them better.
-  void seed_others() {
-    std::vector<Branch*> others;
-    for (Branch& branch : branches_) {
-      if (branch.is_chain || !branch.is_timed) continue;
-      if (branch.is_column() && columns_.least_of_all(*branch.setting) > judge_.limit()) continue;
-      others.push_back(&branch);
-    }
-    with_part_of_effort(4, [&] { work_through(others, [](BranchWork& work) { work.seed(); }); });
   }
 
   /// If no heuristic plan fits: the plan with the smallest peak memory.
@@ -218,46 +302,24 @@ class OneOrder {
     const bool leaves_some =
         std::any_of(branches_.begin(), branches_.end(),
                     [&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
-    with_part_of_effort(leaves_some ? 2 : 1, [&] { columns_.search([this] { report(); }); });
+    with_part_of_effort(judge_.effort(), leaves_some ? 2 : 1,
+                        [&] { columns_.search([this] { report(); }); });
   }
 
-  /// Of settings that are searched by columns, pipelines of few devices whose replicas take turns
-  /// or are not equally many: with several stages on a device that recompute or do not, they may
-  /// need the least memory. With a part of the effort.
-  void search_shallow() {
-    if (control_.only_scope) return;
-    with_part_of_effort(8, [&] {
-      work_through(others_than_columns(), [](BranchWork& work) { work.walk_shallow(); });
-    });
-  }
-
-  /// The same of as many devices as there are, where replicas change places.
+  /// As many devices as there are.
   void search_balanced() {
-    if (control_.only_scope || is_enough()) return;
     constexpr std::size_t most = 32;
-    with_part_of_effort(8, [&] {
-      UnevenSearch search(space_, judge_);
-      for (const Branch* branch : others_than_columns()) {
-        if (stops()) break;
-        search.add_balanced(*branch->setting);
-      }
-      search.keep_best(most);
-      search.improve([this] { return stops(); });
-    });
+    UnevenSearch search(space_, judge_);
+    for (const Branch* branch : others_than_columns()) {
+      if (stops()) break;
+      search.add_balanced(*branch->setting);
+    }
+    search.keep_best(most);
+    search.improve([this] { return stops(); });
   }
 
-  /// Settings that are searched by columns and may have better plans of other kinds.
-  std::vector<Branch*> others_than_columns() {
-    return by_bound([&](const Branch& branch) {
-      return branch.is_column() && has_uneven_layouts(space_, *branch.setting) &&
-             columns_.least_of_all(*branch.setting) <= judge_.limit();
-    });
-  }
-
-  /// Of settings that are searched by columns, with a part of the effort.
-  void search_uneven() {
-    with_part_of_effort(4, [&] { search_uneven_of(uneven_); });
-  }
+  /// Of settings that are searched by columns.
+  void search_uneven() { search_uneven_of(uneven_); }
 
   /// Where walks have used up the effort, chains that they have not come to, with some more.
   void search_uneven_of_open() {
@@ -280,43 +342,6 @@ class OneOrder {
       if (columns_.least_of_all(*setting) <= judge_.limit()) search.add(*setting);
     }
     search.improve([this] { return stops(); });
-  }
-
-  // --- 2. Narrow ---
-
-  /// Chains that are not done, by a task for each.
-  void work_on_chains(const std::function<void(BranchWork& work)>& task) {
-    work_through(
-        by_bound([&](const Branch& branch) { return branch.is_chain && !is_done(branch); }), task);
-  }
-
-  /// Those that are out of the way of columns, if there are any and a plan is known by now.
-  void rule_out() {
-    if (columns_.branches() == 0 || control_.worth || judge_.limit() >= never) return;
-    rule_out_chains();
-  }
-
-  void rule_out_chains() {
-    work_on_chains([](BranchWork& work) { work.rule_out(); });
-  }
-
-  void narrow() {
-    work_on_chains([](BranchWork& work) { work.narrow(); });
-  }
-
-  // --- 3. Deepen ---
-
-  /// Those of the lowest bounds, again and again. Each walk may use a part of what is left, so that
-  /// one difficult setting does not starve the others.
-  void deepen() {
-    constexpr std::size_t most = 2;
-    while (!stops() && !is_settled()) {
-      std::vector<Branch*> open =
-          by_bound([&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
-      if (open.empty()) return;
-      open.resize(std::min(open.size(), most));
-      work_on(open, 2, [](BranchWork& work) { work.deepen(); });
-    }
   }
 
   // --- The answer ---
@@ -355,9 +380,6 @@ class OneOrder {
 
   double gap() const { return gap_of(judge_.board().best()); }
 
-  /// Of as many plans as are asked for, the last one is near enough to the bound.
-  bool is_settled() const { return gap_of(judge_.board().threshold()) <= control_.gap; }
-
   /// From a plan that takes so long to the bound; of none it is everything.
   double gap_of(const std::optional<Duration>& time) const {
     if (!time) return 1;
@@ -365,16 +387,6 @@ class OneOrder {
     return time->count() == 0
                ? 0
                : static_cast<double>(time->count() - least) / static_cast<double>(time->count());
-  }
-
-  void report() {
-    if (!control_.progress) return;
-    const auto done = std::count_if(branches_.begin(), branches_.end(), [&](const Branch& branch) {
-      return branch.gave_up || is_done(branch);
-    });
-    control_.progress({.done = static_cast<double>(done) / static_cast<double>(branches_.size()),
-                       .best = judge_.board().best(),
-                       .gap = gap()});
   }
 
   Space space_;

@@ -280,7 +280,9 @@ TEST_CASE("a column's bounds hold for any choice of its layers that just fits", 
     const Space space(problem);
     REQUIRE(space.evaluate("", plan.plan).prediction->fits);
     const Time step = plan.prediction->step.count();
-    ColumnBranch branch{.setting = column, .least = ColumnBounds(space).bound(column)};
+    ColumnBranch branch;
+    branch.setting = column;
+    branch.least = ColumnBounds(space).bound(column);
     REQUIRE(branch.least <= step);
     by_memory += branch.least > ColumnBounds(unlimited).bound(column) ? 1 : 0;
     const Time before = branch.least;
