@@ -23,7 +23,7 @@ std::span<const int> Engine::elsewhere(int slot) const {
 
 bool Engine::held_back(int id, int slot) {
   if (flexible_ && at(slot).kind != Kind::receive) {
-    for (const int work : members_of(node_of_[index(slot)])) {
+    for (const int work : members_of(places_.node_of[index(slot)])) {
       if (device_of(work).stops == 0) continue;
       device_of(work).held.push_back(id);
       return true;
@@ -62,7 +62,7 @@ void Engine::leave_device(int slot) {
 }
 
 void Engine::count_active(int slot, int change) {
-  for (const int work : members_of(node_of_[index(slot)])) {
+  for (const int work : members_of(places_.node_of[index(slot)])) {
     Device& device = device_of(work);
     device.active[static_cast<std::size_t>(precedence_.work(work).lane)] += change;
     change_speed(device);
@@ -94,8 +94,8 @@ void Engine::change_speed(Device& device) {
 }
 
 void Engine::apply_stops() {
-  for (; next_stop_ < stops_.size() && stops_[next_stop_].time <= now_; ++next_stop_) {
-    stop_or_go(stops_[next_stop_]);
+  for (; stops_.next() != nullptr && stops_.next()->time <= now_; ++stops_.come) {
+    stop_or_go(*stops_.next());
   }
 }
 

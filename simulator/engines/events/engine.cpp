@@ -19,7 +19,7 @@ void Engine::reset(Time now) {
   queue_.reset(now);
   ended_ = 0;
   unmet_.clear();
-  for (int i = 0; i * nodes_ < total_; ++i) {
+  for (int i = 0; i * places_.nodes < total_; ++i) {
     const auto& needs = needs_[std::min(index(i), needs_.size() - 1)];
     unmet_.insert(unmet_.end(), needs.begin(), needs.end());
   }
@@ -72,9 +72,10 @@ inline bool Engine::take_event_of_now() {
 bool Engine::advance() {
   if (ended_ == index(total_)) return false;
   const std::optional<Time> next = queue_.next();
-  const bool stops = next_stop_ < stops_.size() && (!next || stops_[next_stop_].time <= *next);
+  const StopEvent* stop = stops_.next();
+  const bool stops = stop != nullptr && (!next || stop->time <= *next);
   if (!stops && !next) return false;
-  now_ = stops ? stops_[next_stop_].time : *next;
+  now_ = stops ? stop->time : *next;
   queue_.move_to(now_);
   if (stops) apply_stops();
   return true;

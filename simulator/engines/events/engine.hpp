@@ -119,16 +119,27 @@ class Engine {
     int device = 0;
     int change = 0;
   };
+  /// In the order of their times, and how many of them have come.
+  struct Stops {
+    std::vector<StopEvent> events;
+    std::size_t come = 0;
+    const StopEvent* next() const { return come < events.size() ? &events[come] : nullptr; }
+  };
 
   // Names and places. Nodes lie in slots, in the order in which they are likely to start, so that
-  // what happens together lies together. An id is a slot + iteration × nodes_.
+  // what happens together lies together. An id is a slot + iteration × nodes.
+  struct Places {
+    int nodes = 0;
+    std::vector<int> slot_of;  ///< by node
+    std::vector<int> node_of;  ///< by slot
+  };
   int id_of(int work, int iteration) const {
     const int node = precedence_.is_point(work) ? work : precedence_.leader[index(work)];
-    return slot_of_[index(node)] + iteration * nodes_;
+    return places_.slot_of[index(node)] + iteration * places_.nodes;
   }
-  int slot_of(int id) const { return id < nodes_ ? id : id % nodes_; }
+  int slot_of(int id) const { return id < places_.nodes ? id : id % places_.nodes; }
   int named(int id) const { return id - slot_of(id) + node_of(id); }
-  int node_of(int id) const { return node_of_[index(slot_of(id))]; }
+  int node_of(int id) const { return places_.node_of[index(slot_of(id))]; }
   const Slot& at(int slot) const { return slots_[index(slot)]; }
   Device& device_of(int work) { return devices_[index(precedence_.device_of(work))]; }
 
@@ -175,14 +186,14 @@ class Engine {
   Bytes bytes_of(IndexRange range, const std::vector<int>& table) const;
   void serve_memory();
 
-  // When nothing moves any more. These speak of nodes + iteration × nodes_.
+  // When nothing moves any more. These speak of nodes + iteration × nodes.
   struct Cause {
     int id = nobody;       ///< none: the story ends here
     std::string_view how;  ///< "waits for"
   };
   int engine_id(int named) const {
-    const int node = named % nodes_;
-    return slot_of_[index(node)] + (named - node);
+    const int node = named % places_.nodes;
+    return places_.slot_of[index(node)] + (named - node);
   }
   bool open(int named) const { return span_[index(engine_id(named))].end == unknown; }
   Cause cause(int named) const;
@@ -197,15 +208,13 @@ class Engine {
   const Program& program_;
   const Environment& environment_;
   Timing timing_;
-  int nodes_ = 0;
+  Places places_;
   int total_ = 0;
-  std::vector<int> slot_of_;  // by node
-  std::vector<int> node_of_;  // by slot
-  std::vector<Slot> slots_;   // and one behind the last
+  std::vector<Slot> slots_;  // and one behind the last
   std::vector<Holding> holdings_;
   std::vector<int> follower_;            // slot + later × nodes
   std::vector<std::vector<int>> needs_;  // [iteration][slot]; the last is that of all further ones
-  std::vector<StopEvent> stops_;
+  Stops stops_;
   bool limited_ = false;
   bool flexible_ = false;  // compute may change its speed
 
@@ -217,7 +226,6 @@ class Engine {
   EventQueue queue_;
   std::vector<int> ready_;
   std::vector<int> wanting_;  // devices whose next forward wants memory
-  std::size_t next_stop_ = 0;
   std::size_t ended_ = 0;
   Time now_ = 0;
   Time latest_ = 0;

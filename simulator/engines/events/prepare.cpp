@@ -13,25 +13,27 @@ Engine::Engine(const Precedence& precedence, const Costs& costs, const Environme
       program_(precedence.program),
       environment_(environment),
       timing_(precedence, costs, environment),
-      nodes_(precedence.nodes),
+      places_{precedence.nodes, {}, {}},
       limited_(!environment.memory_limits.empty()),
       flexible_(!environment.stops.empty() ||
                 environment.slow_down != std::array<int, lanes.size()>{}),
       traffic_(environment.network),
       memory_time_(index(program_.devices), 0) {
-  if (__builtin_mul_overflow(nodes_, together, &total_)) fail("simulate: too many iterations");
+  if (__builtin_mul_overflow(places_.nodes, together, &total_))
+    fail("simulate: too many iterations");
   const ArcTable arcs(precedence);
-  node_of_ = likely_order(arcs, precedence, timing_, environment.network);
-  slot_of_.resize(index(nodes_));
-  for (int slot = 0; slot < nodes_; ++slot) slot_of_[index(node_of_[index(slot)])] = slot;
+  places_.node_of = likely_order(arcs, precedence, timing_, environment.network);
+  places_.slot_of.resize(index(places_.nodes));
+  for (int slot = 0; slot < places_.nodes; ++slot)
+    places_.slot_of[index(places_.node_of[index(slot)])] = slot;
   prepare_slots();
   prepare_followers(arcs);
   prepare_stops(environment.stops);
 }
 
 void Engine::prepare_slots() {
-  slots_.reserve(index(nodes_) + 1);
-  for (const int node : node_of_) {
+  slots_.reserve(index(places_.nodes) + 1);
+  for (const int node : places_.node_of) {
     slots_.push_back(precedence_.is_point(node) ? Slot{} : prepare_slot(node));
     if (!limited_ && !flexible_) continue;
     holdings_.push_back(precedence_.is_point(node) ? Holding{} : prepare_holding(node));
@@ -43,7 +45,7 @@ Engine::Slot Engine::prepare_slot(int i) const {
   const Work& work = precedence_.work(i);
   const auto partner = [&](const std::vector<int>& table) {
     const int other = table[index(i)];
-    return other == nobody ? nobody : slot_of_[index(other)];
+    return other == nobody ? nobody : places_.slot_of[index(other)];
   };
   Slot slot{.duration = timing_.duration[index(i)]};
   switch (work.lane) {
@@ -83,15 +85,15 @@ Engine::Holding Engine::prepare_holding(int i) const {
 
 /// By slot and moment, in one table; and how many of its arcs a node of each iteration waits for.
 void Engine::prepare_followers(const ArcTable& arcs) {
-  needs_.assign(index(arcs.longest) + 1, std::vector<int>(index(nodes_), 0));
+  needs_.assign(index(arcs.longest) + 1, std::vector<int>(index(places_.nodes), 0));
   follower_.reserve(arcs.targets.size());
-  for (int slot = 0; slot < nodes_; ++slot) {
-    const int node = node_of_[index(slot)];
+  for (int slot = 0; slot < places_.nodes; ++slot) {
+    const int node = places_.node_of[index(slot)];
     for (int moment = 0; moment < moments; ++moment) {
       slots_[index(slot)].followers[index(moment)] = static_cast<int>(follower_.size());
       for (const ArcTable::Target& target : arcs.row(node, static_cast<Moment>(moment))) {
-        const int to = slot_of_[index(target.to)];
-        const std::int64_t id = to + static_cast<std::int64_t>(target.later) * nodes_;
+        const int to = places_.slot_of[index(target.to)];
+        const std::int64_t id = to + static_cast<std::int64_t>(target.later) * places_.nodes;
         follower_.push_back(static_cast<int>(std::min<std::int64_t>(id, total_)));
         for (auto i = index(target.later); i < needs_.size(); ++i) ++needs_[i][index(to)];
       }
@@ -107,12 +109,14 @@ void Engine::prepare_stops(const std::vector<Stop>& stops) {
     if (stop.device < 0 || stop.device >= program_.devices) {
       fail("simulate: device ", stop.device, " cannot stop; the program has ", program_.devices);
     }
-    stops_.push_back({stop.at.count(), stop.device, 1});
-    if (stop.time) stops_.push_back({add(stop.at.count(), stop.time->count()), stop.device, -1});
+    stops_.events.push_back({stop.at.count(), stop.device, 1});
+    if (stop.time)
+      stops_.events.push_back({add(stop.at.count(), stop.time->count()), stop.device, -1});
   }
-  std::stable_sort(stops_.begin(), stops_.end(), [](const StopEvent& a, const StopEvent& b) {
-    return a.time != b.time ? a.time < b.time : a.change > b.change;
-  });
+  std::stable_sort(stops_.events.begin(), stops_.events.end(),
+                   [](const StopEvent& a, const StopEvent& b) {
+                     return a.time != b.time ? a.time < b.time : a.change > b.change;
+                   });
 }
 
 }  // namespace stagecraft::events

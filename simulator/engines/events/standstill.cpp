@@ -15,7 +15,7 @@ bool Engine::has_come(int named, Moment moment) const {
 }
 
 Engine::Cause Engine::cause(int named) const {
-  const int node = named % nodes_;
+  const int node = named % places_.nodes;
   const int id = engine_id(named);
   if (unmet_[index(id)] > 0) return unmet_wait(named);
   if (at(slot_of(id)).kind == Kind::receive) {
@@ -30,9 +30,9 @@ Engine::Cause Engine::cause(int named) const {
 }
 
 Engine::Cause Engine::unmet_wait(int named) const {
-  const int node = named % nodes_;
+  const int node = named % places_.nodes;
   for (const Arc& arc : precedence_.arcs) {
-    const int from = named - node + arc.from - arc.later * nodes_;
+    const int from = named - node + arc.from - arc.later * places_.nodes;
     if (arc.to == node && from >= 0 && !has_come(from, arc.moment)) {
       return {from, to_string(arc.why)};
     }
@@ -42,7 +42,7 @@ Engine::Cause Engine::unmet_wait(int named) const {
 
 /// The first work of its device that will free some.
 Engine::Cause Engine::missing_memory(int named) const {
-  const int node = named % nodes_;
+  const int node = named % places_.nodes;
   for (const int work : program_.order[index(precedence_.device_of(node))]) {
     const int leader = precedence_.leader[index(work)];
     const int other = named - node + leader;
@@ -65,7 +65,7 @@ std::vector<Engine::Cause> Engine::chain_from(int named) const {
 }
 
 std::string Engine::name(int named) const {
-  const int work = named % nodes_;
+  const int work = named % places_.nodes;
   const int device = precedence_.device_of(work);
   return concat(
       to_string(precedence_.work(work).instruction), " on device ",
@@ -79,7 +79,7 @@ std::string Engine::text_of(const std::vector<Cause>& chain, std::size_t first) 
   for (std::size_t i = first; i < chain.size(); ++i) {
     if (how.empty()) how = chain[i].how;
     if (chain[i].id == nobody) return text + concat(", which ", chain[i].how);
-    if (precedence_.is_point(chain[i].id % nodes_)) continue;
+    if (precedence_.is_point(chain[i].id % places_.nodes)) continue;
     if (!text.empty()) text += concat(", which ", how, " ");
     text += name(chain[i].id);
     how = "";
@@ -88,7 +88,7 @@ std::string Engine::text_of(const std::vector<Cause>& chain, std::size_t first) 
 }
 
 std::optional<std::string> Engine::stranded(int device) const {
-  for (int base = 0; base < total_; base += nodes_) {
+  for (int base = 0; base < total_; base += places_.nodes) {
     for (const int work : program_.order[index(device)]) {
       const int named = base + precedence_.leader[index(work)];
       if (open(named)) return text_of(chain_from(named), 0);
@@ -104,7 +104,7 @@ bool Engine::has_stopped() const {
 
 void Engine::fail_stuck() const {
   const auto waits = [&](int named) {
-    const int node = named % nodes_;
+    const int node = named % places_.nodes;
     return !precedence_.is_point(node) && is_node(node) && open(named);
   };
   int first = 0;
@@ -119,7 +119,9 @@ void Engine::fail_stuck() const {
   const auto begin = std::find_if(chain.begin(), chain.end(), same);
   std::vector<Cause> cycle(begin, chain.end() - 1);
   cycle.front().how = chain.back().how;
-  const auto is_work = [&](const Cause& link) { return !precedence_.is_point(link.id % nodes_); };
+  const auto is_work = [&](const Cause& link) {
+    return !precedence_.is_point(link.id % places_.nodes);
+  };
   std::rotate(cycle.begin(), std::find_if(cycle.begin(), cycle.end(), is_work), cycle.end());
   cycle.push_back(cycle.front());
   throw Error(ErrorKind::check, "simulate: devices wait for each other: " + text_of(cycle, 0));
