@@ -181,14 +181,16 @@ std::string heading_of_words(const Target* target, const std::vector<AdvisedEdit
 }
 
 /// The command whose step the row has, and that keeps it as a plan; `file` holds that already.
-std::string again(const Advised& advised, const AdvisedEdit& edit, const std::string& file) {
+std::string again(const Advised& advised, const AdvisedEdit& edit, const MemoryOptions& memory,
+                  const std::string& file) {
   const bool is_plan = advised.import_command.empty();
   const std::string keep = file.empty() ? " --write-plan better.json" : "";
   return fmt::format(
-      "the best again{}\n{}stagecraft simulate {}{}{}\n",
+      "the best again{}\n{}stagecraft simulate {}{}{}{}\n",
       file.empty() || file == "-" ? ", to keep as a plan" : concat(", whose plan is in ", file),
       is_plan ? "" : advised.import_command + "\n",
-      is_plan ? word_of_shell(advised.loaded.path) : "plan.json", set_flags(edit.changes), keep);
+      is_plan ? word_of_shell(advised.loaded.path) : "plan.json", set_flags(edit.changes),
+      words_of(memory), keep);
 }
 
 /// The best of all rows; nothing without any.
@@ -285,7 +287,7 @@ int give_advice(Console& console, const CLI::App& app, const AdviseArguments& ar
     console.print(fmt::format("{} edits and pairs were tried, none of them {}\n", advice.tried,
                               limit_words(advice.now, question.keep)));
   } else {
-    console.print(again(advised, *best, console.options().output));
+    console.print(again(advised, *best, arguments.memory, console.options().output));
     console.artefact(text_of_kept_plan(best->plan, advised.loaded.path, best->prediction));
   }
   const bool interrupted = interrupt.token().stop_requested();

@@ -329,12 +329,15 @@ void require_output(const LoadedPlan& loaded, std::int64_t output) {
 
 /// The figures in the file are those without further conditions, as `plan` writes them.
 void keep_plan(Console& console, const SimulateArguments& arguments, const Cluster& named,
-               const LoadedPlan& changed, const Compiled& compiled) {
+               const Target* target, const LoadedPlan& changed, const Compiled& compiled) {
   if (arguments.kept.empty()) return;
   const Prediction plain =
       predict(changed.plan, compiled, simulate(compiled.program, compiled.costs));
   write_file(arguments.kept, text_of_kept_plan(changed.plan, changed.path, plain));
   if (std::string note = memory_not_kept(named, changed); !note.empty())
+    console.note(std::move(note));
+  if (!arguments.changes.any()) return;
+  if (std::string note = target_not_kept(target, arguments.kept); !note.empty())
     console.note(std::move(note));
 }
 
@@ -352,6 +355,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   LoadedPlan given = load_plan(arguments.plan);
   console.input(given.path, given.hash);
   const Cluster named = given.cluster;
+  const Target* target = target_of(given.plan);
   tell_what_output_is(console, arguments);
   set_memory(arguments.memory, given, console);
   for (const std::string& price : arguments.run.prices) set_price(given.cluster, price);
@@ -370,7 +374,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const EventRun run = run_under(environment, program, costs);
   const Prediction prediction = predict(loaded.plan, compiled, run.timeline);
   for (const std::string& note : prediction.notes) console.note(note);
-  keep_plan(console, arguments, named, loaded, compiled);
+  keep_plan(console, arguments, named, target, loaded, compiled);
   DrawOptions drawing = console.drawing();
   drawing.device_names = compiled.devices;
   drawing.critical = longest_chain(program, costs, environment, run.timeline);

@@ -35,6 +35,14 @@ bool is_given(const MemoryOptions& options) {
   return options != MemoryOptions{};
 }
 
+std::string words_of(const MemoryOptions& options) {
+  const MemoryOptions usual;
+  std::string words;
+  if (options.memory != usual.memory) words += " --memory " + options.memory;
+  if (options.part != usual.part) words += " --mem-limit " + options.part;
+  return words;
+}
+
 void give_memory_of_flag(Cluster& cluster, const std::string& text) {
   give_memory(cluster, read_bytes("--memory", text));
   if (const std::string why = why_nothing_left(cluster); !why.empty())

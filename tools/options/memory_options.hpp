@@ -28,6 +28,10 @@ void declare_memory(CLI::App& app, MemoryOptions& options, const std::string& of
 /// Whether either flag says anything.
 bool is_given(const MemoryOptions& options);
 
+/// The flags as they were given, for a command that asks the same again: " --memory 40GiB"; empty
+/// without any.
+std::string words_of(const MemoryOptions& options);
+
 /// Every device has what --memory says. Throws Error (usage) unless that leaves something to
 /// training.
 void give_memory_of_flag(Cluster& cluster, const std::string& text);

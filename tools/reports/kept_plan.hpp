@@ -7,6 +7,7 @@
 
 #include "planner/analysis/changes.hpp"
 #include "planner/costs/predict.hpp"
+#include "planner/targets/targets.hpp"
 
 namespace stagecraft {
 
@@ -21,5 +22,9 @@ std::string text_of_kept_plan(Plan plan, const std::string& path, const Predicti
 /// A note where the file does not say how much memory its devices were simulated with; `named` is
 /// the cluster as the plan's file has it. Empty otherwise.
 std::string memory_not_kept(const Cluster& named, const LoadedPlan& simulated);
+
+/// A note where the plan that was changed had been made for a framework, which no search of its
+/// own has found the changed one for. `file` is where that is kept. Empty otherwise.
+std::string target_not_kept(const Target* target, const std::string& file);
 
 }  // namespace stagecraft
