@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "planner/analysis/advice.hpp"
 #include "planner/costs/compile.hpp"
 #include "planner/costs/program_rows.hpp"
 #include "planner/interop/load_plan.hpp"
