@@ -19,7 +19,7 @@ struct DeviceRates {
 };
 // Fitted together on published runs, of each publisher's devices as much as of any other's, and
 // rounded; errors on publishers left out: planner/calibration/README.md. An A100 multiplies 243
-// TFLOP/s, an H100 593 (1146 in 8 bits), a B200 1046, a GB200 1225. Other kinds have `efficiency`.
+// TFLOP/s, an H100 593 (1146 in 8 bits), a B200 1024, a GB200 1213. Other kinds have `efficiency`.
 constexpr std::array measured_rates{
     // MosaicML's MPT under FSDP (its attention is Triton's), Megatron-LM of 2021 and 2022,
     // Megatron-DeepSpeed.
@@ -31,14 +31,21 @@ constexpr std::array measured_rates{
     DeviceRates{"h800", 0.6, 0.475, 0.69},
     DeviceRates{"h200", 0.6, 0.475, 0.69},
     DeviceRates{"gh200", 0.6, 0.475, 0.69},
-    // SimuMax's runs on B200, NeMo's on GB200.
-    DeviceRates{"b200", 0.465, 0.35, 0.53},
-    DeviceRates{"gb200", 0.49, 0.35, 0.53},
-    // Of Blackwell Ultra no run is fitted. Power limits products: 1.17 of a B200's on a GB200 of
-    // 1.2 times its power, so 1.14 of a GB200's with 1400 W for 1200 (NVIDIA's rack planning); a
-    // B300 has a B200's 1000 W. cuDNN's attention takes 0.91 of a GB200's time (figures below).
-    DeviceRates{"b300", 0.465, 0.385, 0.53},
-    DeviceRates{"gb300", 0.56, 0.385, 0.53},
+    // Products of SimuMax's runs on B200, of NeMo's on GB200. Attention and memory of Blackwell are
+    // as much of NVIDIA's own figures as training has on Hopper. cuDNN's attention, forward and
+    // back, causal, in TFLOP/s over 4096 and 8192 tokens (NVIDIA/cudnn-frontend,
+    // benchmark/sdpa_benchmark_training): B200 904 and 1082 (cuDNN 9.13.1), GB200 1212 and 1394,
+    // GB300 1352 and 1534 (9.22); H200 567 over 8192, where training has 459 on an H100: 0.81.
+    // Norms reach 0.9 of the part of bandwidth that they reach on an H200 (its benchmark/norms).
+    DeviceRates{"b200", 0.455, 0.37, 0.62},
+    DeviceRates{"gb200", 0.485, 0.44, 0.62},
+    // Of Blackwell Ultra no run is fitted: products by NVIDIA's own figures, too, which are 1503
+    // TFLOP/s on a B300 of 1100 W and 599 on an H200 NVL of 600 W (NVIDIA/TransformerEngine,
+    // docs/examples/gemm_profiling; the watts are nvidia-smi's in public logs). Power limits them,
+    // 1.17 of a B200's on a GB200 of 1.2 times its power: an H200 of 700 W would have 684, of which
+    // training has 0.87. Of the B300's that is 1303, and with the 1400 W of a GB300 1604.
+    DeviceRates{"b300", 0.58, 0.48, 0.62},
+    DeviceRates{"gb300", 0.64, 0.48, 0.62},
 };
 
 /// The rates of A100 over its efficiency, for kinds of which nobody published a run.
