@@ -2,14 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "planner/calibration/recipe.hpp"
+#include "planner/calibration/measured_runs.hpp"
 #include "planner/costs/cost_book.hpp"
 #include "planner/costs/predict.hpp"
 #include "planner/interop/importers.hpp"
 #include "planner/plan/layer_names.hpp"
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -125,6 +131,60 @@ TEST_CASE("layers and updates take the same in a plan and in the ledger", "[door
       }
     }
   }
+}
+
+namespace {
+
+/// Files of a folder that hold published runs, each with the kind of device that the folder's or
+/// file's name ends in.
+std::vector<std::pair<std::filesystem::path, std::string>> files_below(
+    const std::filesystem::path& folder) {
+  std::vector<std::pair<std::filesystem::path, std::string>> files;
+  if (!std::filesystem::exists(folder)) return files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    const std::filesystem::path& path = entry.path();
+    const std::string name =
+        path.extension() == ".csv" ? path.stem().string() : path.parent_path().filename().string();
+    files.emplace_back(path, name.substr(name.rfind("--") + 2));
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("layers of each published run take the same in a plan and in the ledger", "[doors]") {
+  const std::filesystem::path folder =
+      std::filesystem::path(shared_folder()) / "oracles" / "measured-training";
+  if (!std::filesystem::exists(folder)) SKIP("no published runs");
+  // Tables name models by their path from here.
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder);
+  std::size_t runs = 0;
+  std::set<std::string> seen;
+  for (const char* of : {"logs", "runs"}) {
+    for (const auto& [path, device] : files_below(of)) {
+      const std::string content = read_file(path);
+      const RunFormat* format = run_format_of(content);
+      REQUIRE(format != nullptr);
+      const bool names_device = format->name == "runs";
+      for (const MeasuredRun& run :
+           format->read(content, path.string(), {.device = names_device ? "" : device})) {
+        INFO(path.string() << ": " << run.label);
+        ++runs;
+        CHECK(run.left_out.empty());
+        // Runs of more devices or a larger batch have the same layers.
+        const std::string layers =
+            concat(run.model, shape_of(run.recipe), device, prediction_in_words(run.recipe));
+        if (run.recipe.layers.empty() && seen.insert(layers).second)
+          check_equal(one_stage_of(run.recipe));
+      }
+    }
+  }
+  std::filesystem::current_path(before);
+  CHECK(runs >= 431);
+  CHECK(seen.size() > 40);
 }
 
 TEST_CASE("exchanges between experts take the same in a plan and in the ledger", "[doors]") {
