@@ -1,7 +1,8 @@
 // Memory of each stage: weights, sums of gradients and optimizer states as recipes keep them, and
 // the activations of the microbatches in flight: p - s of 1F1B's, and with v chunks each as many as
-// Megatron-LM warms up (2 (p - s - 1) + (v - 1) p + 1 chunks). What is computed again is kept as
-// its input, and exists once more while backward works on it.
+// Megatron-LM warms up (2 (p - s - 1) + (v - 1) p + 1 chunks), and one more where a microbatch's
+// forward goes beside another's backward. What is computed again is kept as its input, and exists
+// once more while backward works on it.
 
 #include <algorithm>
 #include <set>
@@ -15,11 +16,20 @@ namespace stagecraft {
 
 namespace {
 
+/// Exchanges between experts are hidden by the next microbatch, which goes forward while the one
+/// before it goes back: one more has been started (`combined_1f1b.py` and
+/// `get_pp_rank_microbatches` of megatron/core/pipeline_parallel).
+bool starts_one_more(const Recipe& recipe) {
+  return recipe.overlapped_exchanges && recipe.transformer.experts &&
+         recipe.work.expert_parallel > 1;
+}
+
 /// Chunks (of 1/v of a stage) whose activations are kept at most.
 double chunks_in_flight(const Recipe& recipe, int stage) {
   const int after = recipe.pipeline - stage;
-  if (recipe.virtual_stages == 1) return std::min(after, recipe.microbatches);
-  const int warm = 2 * (after - 1) + (recipe.virtual_stages - 1) * recipe.pipeline + 1;
+  const int more = starts_one_more(recipe) ? 1 : 0;
+  if (recipe.virtual_stages == 1) return std::min(after + more, recipe.microbatches);
+  const int warm = 2 * (after - 1) + (recipe.virtual_stages - 1) * recipe.pipeline + 1 + more;
   return std::min(warm, recipe.microbatches * recipe.virtual_stages);
 }
 

@@ -211,6 +211,34 @@ TEST_CASE("a compiled loss has its exponentials beside the logits while it compu
         4 * work.microbatch * work.sequence * recipe.transformer.vocabulary / work.tensor_parallel);
 }
 
+TEST_CASE("a microbatch more is kept where another's backward goes beside its forward") {
+  Recipe recipe = llama("deepseek-v3");
+  recipe.work.tensor_parallel = 1;
+  recipe.work.expert_parallel = 4;
+  recipe.blocks = 16;
+  recipe.pipeline = 4;
+  recipe.microbatches = 32;
+  recipe.transformer.prediction_modules = 0;
+  for (const int virtual_stages : {1, 2}) {
+    recipe.virtual_stages = virtual_stages;
+    for (const int stage : {1, 2}) {
+      INFO(virtual_stages << " chunks, stage " << stage);
+      const auto kept = [&](bool beside) {
+        Recipe run = recipe;
+        run.overlapped_exchanges = beside;
+        return static_cast<double>(stage_memory(run)[static_cast<std::size_t>(stage)].activations);
+      };
+      // Of chunks, those that Megatron-LM warms up with one of steady work.
+      const int chunks = virtual_stages == 1 ? 4 - stage : 2 * (3 - stage) + 4 + 1;
+      CHECK(kept(true) == Approx(kept(false) * (chunks + 1) / chunks).epsilon(1e-9));
+    }
+  }
+  recipe.work.expert_parallel = 1;
+  const Bytes alone = stage_memory(recipe)[1].activations;
+  recipe.overlapped_exchanges = true;
+  CHECK(stage_memory(recipe)[1].activations == alone);
+}
+
 TEST_CASE("each group of replicas that shares an optimizer has all of its states") {
   Recipe recipe = llama();
   recipe.data = 8;
