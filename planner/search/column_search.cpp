@@ -43,6 +43,11 @@ void ColumnSearch::add(const Setting& setting) {
   for (Setting& column : space_.columns(setting)) {
     const Time least = bounds_.bound(column);
     if (least >= never) continue;  // it cannot hold its parameters
+    if (least > judge_.limit()) {
+      ++closed_;
+      closed_least_ = std::min(closed_least_, least);
+      continue;
+    }
     ColumnBranch& branch = branches_.emplace_back();
     branch.setting = std::move(column);
     branch.least = least;

@@ -54,20 +54,6 @@ class OneOrder {
         workers_(space_, control.threads),
         columns_(space_, control, judge_, workers_) {
     judge_.effort().left = effort;
-    for (const Setting& setting : space_.settings()) {
-      // Bounds take costs of all layers in every setting, which stopped searches have no time for.
-      is_complete_ = is_complete_ && !control.stop.stop_requested();
-      if (!is_complete_) break;
-      // Columns know steps of training, not steady states.
-      if (is_wide(space_, setting) && setting.trains && setting.drains) {
-        add_wide(setting);
-        continue;
-      }
-      add(setting);
-      // Replicas that take turns do what copies do.
-      if (is_chain(setting) && space_.may_take_turns(setting)) continue;
-      for (Setting& copy : space_.copies(setting)) add(copies_.emplace_back(std::move(copy)));
-    }
   }
 
   /// Puts what is found on the board, among plans of other orders. Leaves the starts that this
@@ -75,6 +61,7 @@ class OneOrder {
   Searched search(std::vector<Candidate>& starts, Leaderboard& board) {
     judge_.board() = std::move(board);
     take_starts(starts);
+    add_settings();
     carry_out(*this, agenda());
     board = std::move(judge_.board());
     return {.bounds = bounds(),
@@ -177,6 +164,23 @@ class OneOrder {
         Row{.kind = propose, .name = "copies of the best", .whole = &Self::add_copies_of_best},
     };
     return rows;
+  }
+
+  void add_settings() {
+    for (const Setting& setting : space_.settings()) {
+      // Bounds take costs of all layers in every setting, which stopped searches have no time for.
+      is_complete_ = is_complete_ && !judge_.stopped();
+      if (!is_complete_) break;
+      // Columns know steps of training, not steady states.
+      if (is_wide(space_, setting) && setting.trains && setting.drains) {
+        add_wide(setting);
+        continue;
+      }
+      add(setting);
+      // Replicas that take turns do what copies do.
+      if (is_chain(setting) && space_.may_take_turns(setting)) continue;
+      for (Setting& copy : space_.copies(setting)) add(copies_.emplace_back(std::move(copy)));
+    }
   }
 
   void add_wide(const Setting& setting) {

@@ -58,11 +58,11 @@ std::string weight_versions_in_words(const ScheduleKind& kind) {
 }
 
 const ScheduleKind& find_schedule(std::string_view name) {
-  std::vector<std::string> known;
   for (const ScheduleKind& kind : schedule_kinds) {
     if (kind.name == name) return kind;
-    known.emplace_back(kind.name);
   }
+  std::vector<std::string> known;
+  for (const ScheduleKind& kind : schedule_kinds) known.emplace_back(kind.name);
   for (const ScheduleKind& kind : schedule_kinds) {
     for (const std::string& alias : split(kind.aliases, ' ')) {
       if (alias == name) return kind;
