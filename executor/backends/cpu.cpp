@@ -114,6 +114,23 @@ void CpuBackend::matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool
   });
 }
 
+// What follows a product goes over its result once, part by part; each number gets the same sums in
+// the same order as from one call after another.
+void CpuBackend::linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const Tensor& residual, Tensor& y) {
+  matmul(x, false, weight, false, y, false);
+  assert(bias.empty() || bias.elements() == column_count(y));
+  assert(residual.empty() || same_size(residual, y));
+  with_type(y.precision, [&]<class T>(T) {
+    for_each_part(row_count(y), column_count(y), [&](std::int64_t first, std::int64_t end) {
+      const Matrix<T> part = rows_of(matrix<T>(y), first, end);
+      if (!bias.empty()) cpu::add_bias(bias.data<T>(), part);
+      if (!residual.empty())
+        cpu::add(matrix<T>(residual).row(first), part.data, part.rows * part.columns);
+    });
+  });
+}
+
 void CpuBackend::add_bias(const Tensor& bias, Tensor& x) {
   assert(bias.elements() == column_count(x));
   with_type(x.precision, [&]<class T>(T) { cpu::add_bias(bias.data<T>(), matrix<T>(x)); });

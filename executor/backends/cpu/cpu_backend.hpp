@@ -32,6 +32,8 @@ class CpuBackend final : public Backend {
   void largest(const Tensor& x, Tensor& y) override;
   void matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, Tensor& c,
               bool accumulate) override;
+  void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
+              Tensor& y) override;
   void add_bias(const Tensor& bias, Tensor& x) override;
   void bias_gradient(const Tensor& gradient, Tensor& bias_gradient) override;
   void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
@@ -46,6 +48,9 @@ class CpuBackend final : public Backend {
                       Tensor& dx) override;
   void rms_norm_weight(const Tensor& dy, const Tensor& x, const Tensor& scale,
                        Tensor& dweight) override;
+  void norm_input_and_residual(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                               const Tensor& mean, const Tensor& scale, const Tensor& residual,
+                               Tensor& dx) override;
   void norm_queries_and_keys(Tensor& qkv, const AttentionShape& shape, const Tensor& query_weight,
                              const Tensor& key_weight, double epsilon, Tensor& raw,
                              Tensor& scale) override;

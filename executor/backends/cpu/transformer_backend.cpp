@@ -115,6 +115,24 @@ void CpuBackend::rms_norm_weight(const Tensor& dy, const Tensor& x, const Tensor
   });
 }
 
+void CpuBackend::norm_input_and_residual(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                         const Tensor& mean, const Tensor& scale,
+                                         const Tensor& residual, Tensor& dx) {
+  assert(same_size(x, dy) && same_size(x, dx) && same_size(x, residual));
+  with_type(x.precision, [&]<class T>(T) {
+    for_each_part(row_count(x), column_count(x), [&](std::int64_t first, std::int64_t end) {
+      const Matrix<const T> part = rows_of(matrix<T>(x), first, end);
+      const T* gradient = matrix<T>(dy).row(first);
+      T* out = matrix<T>(dx).row(first);
+      mean.empty()
+          ? cpu::rms_norm_input(gradient, part, weight.data<T>(), scale.data<T>() + first, out)
+          : cpu::layer_norm_input(gradient, part, weight.data<T>(), mean.data<T>() + first,
+                                  scale.data<T>() + first, out);
+      cpu::add(matrix<T>(residual).row(first), out, part.rows * part.columns);
+    });
+  });
+}
+
 void CpuBackend::norm_queries_and_keys(Tensor& qkv, const AttentionShape& shape,
                                        const Tensor& query_weight, const Tensor& key_weight,
                                        double epsilon, Tensor& raw, Tensor& scale) {

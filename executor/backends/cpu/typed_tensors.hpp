@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <algorithm>
+
 #include "executor/backends/cpu/kernels.hpp"
 #include "profiles/error.hpp"
 
@@ -48,6 +50,22 @@ Factor<T> factor(const Tensor& tensor, bool transposed) {
 
 inline bool same_size(const Tensor& a, const Tensor& b) {
   return a.elements() == b.elements() && a.precision == b.precision;
+}
+
+/// Calls visit(first, end) for parts of so many rows, each small enough that what one pass leaves
+/// in the cache is still there for the next.
+template <class Visit>
+void for_each_part(std::int64_t rows, std::int64_t columns, Visit visit) {
+  constexpr std::int64_t elements = 4096;
+  const std::int64_t together =
+      std::max<std::int64_t>(1, elements / std::max<std::int64_t>(1, columns));
+  for (std::int64_t first = 0; first < rows; first += together)
+    visit(first, std::min(first + together, rows));
+}
+
+template <class T>
+Matrix<T> rows_of(Matrix<T> matrix, std::int64_t first, std::int64_t end) {
+  return {matrix.row(first), end - first, matrix.columns};
 }
 
 inline ExpertSizes sizes_of(const Tensor& x, const ExpertChoice& choice, const Tensor& active) {
