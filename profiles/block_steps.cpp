@@ -1,5 +1,7 @@
 #include "profiles/block_steps.hpp"
 
+#include <algorithm>
+
 namespace stagecraft {
 
 void add_steps(Steps& steps, const Steps& more) {
@@ -127,7 +129,8 @@ Steps attention(const GroupedAttention& shape) {
     steps.push_back(numbers("multipliers", 4 * shape.width));
     steps.push_back(divided_norm("output norm", NormWeights::none, output));
   }
-  if (shape.output_norm) steps.push_back(divided_norm("output norm", NormWeights::weight, output));
+  if (shape.output_norm)
+    steps.push_back(divided_norm("output norm", shape.output_norm_weights, output));
   if (is_gated) steps.push_back(elementwise("attention gate", output, output + gate));
   steps.push_back(beside(summed("attention output", shape.hidden, output, shape.output_bias)));
   return steps;
@@ -139,15 +142,26 @@ namespace {
 Steps indexer_steps(const LatentShape& shape) {
   const Indexer& indexer = shape.indexer;
   const std::int64_t latent = shape.query_rank > 0 ? shape.query_rank : shape.hidden;
-  return {divided("indexer query", indexer.heads * indexer.width, latent, false, indexer.heads),
-          product("indexer key", indexer.width, shape.hidden),
-          norm("indexer norm", indexer.width, NormWeights::weight_and_bias),
-          beside(product("indexer weights", indexer.heads, shape.hidden)),
-          {.kind = StepKind::attention,
-           .name = "indexer",
-           .heads = indexer.heads,
-           .key_value_heads = 1,
-           .score_width = indexer.width}};
+  Steps steps;
+  if (shape.scaled_scores)
+    steps.push_back(norm("indexer norm", latent, NormWeights::weight_and_bias));
+  add_steps(steps,
+            {divided("indexer query", indexer.heads * indexer.width, latent, false, indexer.heads),
+             product("indexer key", indexer.width, shape.hidden)});
+  if (indexer.pool > 0) {
+    steps.push_back(beside(product("indexer key", indexer.width, shape.hidden)));
+    steps.push_back(numbers("indexer key", indexer.pool * indexer.width));
+  }
+  steps.push_back(norm("indexer norm", indexer.width, NormWeights::weight_and_bias));
+  steps.push_back(beside(product("indexer weights", indexer.heads, shape.hidden)));
+  if (shape.scaled_scores) steps.push_back(numbers("multipliers", 2 * indexer.heads));
+  steps.push_back({.kind = StepKind::attention,
+                   .name = "indexer",
+                   .heads = indexer.heads,
+                   .key_value_heads = 1,
+                   .score_width = indexer.width,
+                   .stride = std::max<std::int64_t>(indexer.pool, 1)});
+  return steps;
 }
 
 }  // namespace
@@ -166,16 +180,20 @@ Steps latent_attention(const LatentShape& shape) {
   } else {
     steps.push_back(divided("query", queries, shape.hidden, false, shape.heads));
   }
-  steps.push_back(beside(product("key value down", shape.key_value_rank + shape.rotary_width,
-                                 shape.hidden, shape.bias)));
+  if (!shape.borrows_keys) {
+    steps.push_back(beside(product("key value down", shape.key_value_rank + shape.rotary_width,
+                                   shape.hidden, shape.bias)));
+  }
   const bool is_gated = shape.gated || shape.own_gate || shape.head_gate;
   const std::int64_t gate = shape.head_gate ? shape.heads : values;
   if (shape.own_gate || shape.head_gate)
     steps.push_back(beside(divided("attention gate", gate, shape.hidden, false, shape.heads)));
-  steps.push_back(norm("key norm", shape.key_value_rank));
+  if (!shape.borrows_keys) steps.push_back(norm("key norm", shape.key_value_rank));
+  if (shape.rotary_norm) steps.push_back(norm("key norm", shape.rotary_width));
   steps.push_back(divided("key value up", shape.heads * (shape.plain_width + shape.value_width),
                           shape.key_value_rank, false, shape.heads));
-  steps.push_back(turning(2 * queries));
+  if (shape.rotary_width > 0) steps.push_back(turning(2 * queries));
+  if (shape.scaled_scores) steps.push_back(numbers("multipliers", 2 * shape.heads));
   const bool chooses = shape.indexer.heads > 0;
   if (chooses && shape.indexer.computes) add_steps(steps, indexer_steps(shape));
   steps.push_back({.kind = StepKind::attention,
@@ -185,7 +203,7 @@ Steps latent_attention(const LatentShape& shape) {
                    .key_value_heads = shape.heads,
                    .score_width = width,
                    .value_width = shape.value_width,
-                   .window = chooses ? shape.indexer.keys : 0});
+                   .window = chooses ? shape.indexer.keys : shape.window});
   if (is_gated) steps.push_back(elementwise("attention gate", values, values + gate));
   steps.push_back(beside(summed("attention output", shape.hidden, values, shape.bias)));
   return steps;

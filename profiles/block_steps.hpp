@@ -53,6 +53,7 @@ struct GroupedAttention {
   bool causal = true;
   bool crosses = false;      ///< keys and values are of the encoder's states
   bool output_norm = false;  ///< a norm stands before the output projection (BitNet)
+  NormWeights output_norm_weights = NormWeights::weight;
   bool differential =
       false;  ///< scores weigh two halves of values, whose difference counts (DiffLlama)
 };
@@ -64,6 +65,7 @@ struct Indexer {
   std::int64_t width = 0;
   std::int64_t keys = 0;  ///< chosen for each token
   bool computes = true;   ///< false: the choice is an earlier layer's
+  std::int64_t pool = 0;  ///< tokens that it gives one key, weighed by a gate (GLM-5.3); 0: none
 };
 
 /// Multi-head latent attention (DeepSeek-V2), perhaps with an indexer.
@@ -80,8 +82,14 @@ struct LatentShape {
   bool sinks = false;
   /// The query projection reads the latent with and without its norm, and gives a gate as well.
   bool gated = false;
-  bool own_gate = false;   ///< as of `GroupedAttention`
-  bool head_gate = false;  ///< as of `GroupedAttention`
+  bool own_gate = false;      ///< as of `GroupedAttention`
+  bool head_gate = false;     ///< as of `GroupedAttention`
+  std::int64_t window = 0;    ///< as of `GroupedAttention`; with an indexer its choice counts
+  bool borrows_keys = false;  ///< the latent of keys and values is an earlier layer's
+  bool rotary_norm = false;   ///< the turned part of keys has a norm of its own
+  /// Scores have a learned scale and shift for each head, the indexer's, too, whose queries have a
+  /// norm of what they are made of (Mistral Large 4).
+  bool scaled_scores = false;
 };
 Steps latent_attention(const LatentShape& shape);
 

@@ -78,6 +78,14 @@ bool is_wide(const Step& step) {
   return step.name == "router" || step.name == "shared expert gate";
 }
 
+/// Those of experts lie where experts do.
+void add_step_numbers(LayerBuilder& layer, const Step& step) {
+  const DeviceShare& share = layer.share();
+  const int parts = share.setting.expert_parallel * share.expert_tensor;
+  const auto all = static_cast<double>(step.outputs);
+  layer.weights(step.of_experts ? std::ceil(all / parts) : all, step.of_experts);
+}
+
 /// A product of this device, and `beside`: those of the same input that are one with it.
 void add_step_product(LayerBuilder& layer, const Step& step, std::span<const Step> beside) {
   const DeviceShare& share = layer.share();
@@ -243,7 +251,7 @@ void add_step(LayerBuilder& layer, const Step& step) {
       if (step.copies > 1 && step.name == "choice of experts")
         return add_choice(layer, static_cast<double>(step.copies));
       return add_step_activation(layer, step);
-    case StepKind::numbers: return layer.weights(static_cast<double>(step.outputs));
+    case StepKind::numbers: return add_step_numbers(layer, step);
     case StepKind::dispatch:
       return add_dispatch(layer, copies_of(step), static_cast<double>(step.inputs));
     case StepKind::combine:

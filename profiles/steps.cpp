@@ -116,6 +116,7 @@ const std::vector<std::string_view>& step_names() {
                                                    "expert activation",
                                                    "expert down",
                                                    "combine",
+                                                   "experts of images",
                                                    "shared expert gate",
                                                    "router bias",
                                                    "expert scales",

@@ -95,8 +95,14 @@ void read_numbers_of_training(const Json& config, Blueprint& blueprint) {
 
 constexpr std::string_view names_families = "\"stagecraft model list\" names the known families";
 
-/// The known family of a file, or of its language part.
-std::string family_of(const Json& config) {
+/// The known family of a file, or of its language part. A part may leave its type to the larger
+/// model's, whose class has one kind of part.
+std::string family_of(const Json& config, const Json& outer) {
+  if (!has(config, "model_type") && has(outer, "model_type")) {
+    const std::string type = outer["model_type"].string();
+    std::string family = family_called(type);
+    if (family != type) return family;
+  }
   if (!has(config, "model_type")) {
     config.fail("the key \"model_type\" is missing", {std::string(names_families)});
   }
@@ -141,7 +147,7 @@ std::string left_out(const std::vector<std::string>& others, std::string_view pa
 }
 
 /// "llama-3-8b/config.json" → "llama-3-8b": the file's own name says nothing.
-std::string model_name(const Json& config, const std::string& file) {
+std::string model_name(const Json& config, const std::string& type, const std::string& file) {
   const std::filesystem::path path(file);
   if (path.filename() != "config.json") return path.stem().string();
   if (path.has_parent_path() && path.parent_path().has_filename()) {
@@ -150,7 +156,7 @@ std::string model_name(const Json& config, const std::string& file) {
   if (has(config, "_name_or_path") && !config["_name_or_path"].string().empty()) {
     return config["_name_or_path"].string();
   }
-  return config["model_type"].string();
+  return type;
 }
 
 /// Modules of a form that is not known here, and that the library does not build either.
@@ -186,7 +192,8 @@ Profile import_huggingface(std::string_view content, const std::string& file) {
   const std::string_view part = language_part(outer);
   const bool is_part = !part.empty();
   const Json config = is_part ? outer[part] : outer;
-  const std::string family = family_of(config);
+  const std::string family = family_of(config, outer);
+  const std::string type = has(config, "model_type") ? config["model_type"].string() : family;
   Keys keys(config, is_part);
   std::vector<std::string> others = other_parts(outer, part);
   if (has(whole, thinker_key))
@@ -215,19 +222,19 @@ Profile import_huggingface(std::string_view content, const std::string& file) {
   }
   if (blueprint.is_plain) numbers.prediction_modules = blueprint.prediction_modules;
   if (!may_train && numbers.untrainable.empty()) {
-    numbers.untrainable = concat("its layers are those of \"", config["model_type"].string(),
+    numbers.untrainable = concat("its layers are those of \"", type,
                                  "\" models, which are planned and not computed here");
   }
   // Files may promise contexts of a million tokens; costs are for what training commonly uses.
   constexpr std::int64_t longest = 4096;
   const std::int64_t sequence = std::min(numbers.positions, longest);
   Profile profile;
-  const std::string name = model_name(config, file);
+  const std::string name = model_name(config, type, file);
   try {
     profile.model =
         blueprint.is_plain
             ? make_transformer(name, numbers, static_cast<int>(blueprint.blocks.size()), sequence)
-            : assemble(name, blueprint, head, read_classes(outer), sequence);
+            : assemble(name, blueprint, head, read_classes(outer, blueprint.classes), sequence);
   } catch (const Error& error) {
     throw Error(error.kind(), error.message(), SourcePlace{file, 0, 0});
   }

@@ -67,6 +67,24 @@ WINDOWS = dict(layer_types=words("full_attention", "sliding_attention"), sliding
 ROPES = {kind: {"rope_type": "default", "rope_theta": 1e4} for kind in ("full_attention", "sliding_attention")}
 DENSE_FIRST = dict(mlp_layer_types=words("dense", "sparse"))
 
+
+def fills(draw, drawn):
+    """A width by which heads fill the hidden one."""
+    return drawn["hidden_size"] // drawn["num_attention_heads"]
+
+
+BART = dict(vocab_size=[96, 130], d_model=[32, 64], encoder_layers=[1, 3], decoder_layers=[1, 2],
+            encoder_attention_heads=[4, 8], decoder_attention_heads=[4], encoder_ffn_dim=[48, 80],
+            decoder_ffn_dim=[40], max_position_embeddings=[64], decoder_start_token_id=[1],
+            forced_eos_token_id=[1], tie_word_embeddings=FLAG)
+T5 = dict(vocab_size=[96], d_model=[32, 64], d_kv=[8, 16], d_ff=[48], num_layers=[1, 3],
+          num_decoder_layers=[None, 2], num_heads=[4], relative_attention_num_buckets=[8, 32],
+          feed_forward_proj=["relu", "gated-gelu"])
+OWN_KEYS = drop(GROUPED, "num_key_value_heads")
+CHOOSES = dict(index_n_heads=[2, 4], index_head_dim=[16], index_topk=[8],
+               indexer_types=lambda draw, drawn: ["full"] + [
+                   draw.choice(["full", "shared"]) for _ in range(drawn["num_hidden_layers"] - 1)])
+
 FAMILIES = {
     "llama": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG),
     "mistral": dict(GROUPED, **WIDTH, sliding_window=[None, 16, 4096]),
@@ -104,13 +122,15 @@ FAMILIES = {
                         moe_intermediate_size=[24], sliding_window=[8]),
     "glm4v_text": GROUPED,
     "glm_ocr_text": GROUPED,
-    "phi": dict(GROUPED, qk_layernorm=FLAG, num_key_value_heads=[4]),
+    "phi": dict(GROUPED, qk_layernorm=FLAG, num_key_value_heads=[2, 4],
+                head_dim=lambda draw, drawn: fills(draw, drawn) if drawn["qk_layernorm"]
+                else draw.choice([8, 16, 24])),
     "phi3": dict(GROUPED, pad_token_id=[0]),
     "phimoe": dict(GROUPED, **BIAS, num_local_experts=[4], num_experts_per_tok=[2], lm_head_bias=FLAG),
     "olmo": dict(GROUPED, **BIAS),
     "olmo2": dict(GROUPED, **BIAS),
     "olmo3": dict(GROUPED, **BIAS, **WINDOWS),
-    "olmoe": dict(GROUPED, **BIAS, num_experts=[4, 8], num_experts_per_tok=[1, 2]),
+    "olmoe": dict(GROUPED, **BIAS, head_dim=fills, num_experts=[4, 8], num_experts_per_tok=[1, 2]),
     "glm": dict(GROUPED, **WIDTH, **BIAS, pad_token_id=[0]),
     "glm4": dict(GROUPED, **WIDTH, **BIAS, pad_token_id=[0]),
     "glm4_moe": dict(GROUPED, **EXPERTS, **BIAS, head_dim=[16], n_routed_experts=[4, 8],
@@ -181,13 +201,19 @@ FAMILIES = {
     "seed_oss": dict(GROUPED, **WIDTH, **BIAS, attention_out_bias=FLAG, mlp_bias=FLAG),
     "hunyuan_v1_dense": dict(GROUPED, **BIAS, head_dim=[8, 16]),
     "hunyuan_v1_moe": dict(GROUPED, **BIAS, head_dim=[8, 16], num_experts=[4], moe_topk=[1, 2]),
-    "t5": dict(vocab_size=[96], d_model=[32, 64], d_kv=[8, 16], d_ff=[48], num_layers=[1, 3],
-               num_decoder_layers=[None, 2], num_heads=[4], relative_attention_num_buckets=[8, 32],
-               feed_forward_proj=["relu", "gated-gelu"]),
+    "t5": T5, "mt5": T5, "umt5": T5,
+    "bart": BART, "mbart": BART, "plbart": BART, "mvp": BART, "blenderbot": BART,
+    "blenderbot-small": BART, "marian": BART, "pegasus": BART, "m2m_100": BART,
     "bert": BERT, "roberta": BERT, "xlm-roberta": BERT, "camembert": BERT, "data2vec-text": BERT,
     "roberta-prelayernorm": BERT, "xlm-roberta-xl": BERT, "megatron-bert": BERT,
     "ernie": dict(BERT, use_task_id=FLAG, task_type_vocab_size=[3, 5]),
     "electra": dict(BERT, embedding_size=[16, 32, 64]),
+    "distilbert": dict(vocab_size=[96, 130], dim=[32, 64], n_layers=[1, 3], n_heads=[4, 8],
+                       hidden_dim=[48, 80], max_position_embeddings=[64], tie_word_embeddings=FLAG),
+    "mpnet": dict(drop(BERT, "type_vocab_size"), relative_attention_num_buckets=[8, 32]),
+    "nomic_bert": dict(BERT, **WIDTH), "gte": dict(BERT, type_vocab_size=[0, 1, 2]),
+    "jina_embeddings_v3": BERT,
+    "eurobert": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG, mask_token_id=[2]),
     "modernbert": dict(drop(GROUPED, "num_key_value_heads"), **BIAS, norm_bias=FLAG, mlp_bias=FLAG,
                        decoder_bias=FLAG, classifier_bias=FLAG, local_attention=[8, 16]),
     "modernbert-decoder": dict(drop(GROUPED, "num_key_value_heads"), **BIAS, norm_bias=FLAG, mlp_bias=FLAG,
@@ -228,6 +254,7 @@ FAMILIES = {
     "stablelm": dict(GROUPED, use_qkv_bias=FLAG, qk_layernorm=FLAG, use_parallel_residual=FLAG),
     "gptj": dict(GPT, rotary_dim=[4]),
     "gpt_bigcode": dict(GPT, multi_query=FLAG),
+    "openai-gpt": drop(GPT, "n_inner"), "ctrl": dict(drop(GPT, "n_inner"), dff=[48, 80]),
     "iquestcoder": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG),
     "cwm": dict(GROUPED, **WIDTH, **WINDOWS, mlp_bias=FLAG),
     "granite_swa": dict(GROUPED, **BIAS, **WINDOWS, mlp_bias=FLAG),
@@ -236,8 +263,7 @@ FAMILIES = {
     "nanochat": dict(GROUPED, **BIAS),
     "vaultgemma": dict(GROUPED, **WIDTH, **BIAS, **WINDOWS),
     # Its output projection is square: heads fill the hidden width.
-    "helium": dict(GROUPED, **BIAS, mlp_bias=FLAG,
-                   head_dim=lambda draw, drawn: drawn["hidden_size"] // drawn["num_attention_heads"]),
+    "helium": dict(GROUPED, **BIAS, mlp_bias=FLAG, head_dim=fills),
     "persimmon": dict(drop(GROUPED, "num_key_value_heads"), qk_layernorm=FLAG),
     "jais2": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG),
     "hyperclovax": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG, use_post_norm=FLAG),
@@ -269,7 +295,7 @@ FAMILIES = {
     "minicpm3": dict(drop(LATENT, "n_routed_experts", "n_shared_experts", "n_group", "topk_group",
                           "first_k_dense_replace", "num_experts_per_tok", "moe_intermediate_size"),
                      v_head_dim=[None, 8, 16], mlp_bias=FLAG),
-    "bitnet": dict(GROUPED, **BIAS),
+    "bitnet": dict(GROUPED, **BIAS, head_dim=fills),
     "diffllama": dict(GROUPED, **WIDTH, **BIAS, num_key_value_heads=[2, 4]),
     "beam": dict(GROUPED, **EXPERTS, **WIDTH, **BIAS, **WINDOWS, num_experts=[4, 8], n_group=[1, 2],
                  topk_group=[1], **DENSE_FIRST),
@@ -341,6 +367,48 @@ FAMILIES = {
     "falcon_mamba": dict(vocab_size=[96], hidden_size=[32, 48], num_hidden_layers=[1, 3],
                          state_size=[8, 16], expand=[2], conv_kernel=[2, 4], use_bias=FLAG,
                          use_conv_bias=FLAG, time_step_rank=["auto", 4], tie_word_embeddings=FLAG),
+    "hunyuan_vl_text": dict(GROUPED, **BIAS, **WIDTH),
+    "granite_docling_text": dict(GROUPED, **BIAS, **WIDTH, mlp_bias=FLAG),
+    "cosmos3_edge_text": dict(GROUPED, **BIAS, mlp_bias=FLAG, head_dim=[16, 24],
+                              rope_parameters=lambda draw, drawn: {
+                                  "rope_type": "default", "rope_theta": 1e4,
+                                  "mrope_section": [drawn["head_dim"] // 2 - 4, 2, 2]}),
+    "deepseek_ocr2_text": dict(GROUPED, **BIAS, **EXPERTS, **DENSE_FIRST, mlp_bias=FLAG,
+                               n_routed_experts=[4, 8], n_shared_experts=[1, 2]),
+    "unlimited_ocr_text": dict(GROUPED, **BIAS, **EXPERTS, **DENSE_FIRST, mlp_bias=FLAG,
+                               n_routed_experts=[4, 8], n_shared_experts=[1, 2], sliding_window=[8]),
+    "muse_glimmer_text": dict(GROUPED, **BIAS, **WIDTH, **WINDOWS),
+    "muse_spark_text": dict(GROUPED, **BIAS, **WIDTH, **WINDOWS, **DENSE_FIRST, **EXPERTS,
+                            num_local_experts=[4, 8], moe_hidden_size=[16, 24]),
+    "step3p5": dict(GROUPED, **BIAS, **WIDTH, **WINDOWS, **DENSE_FIRST, **EXPERTS, mlp_bias=FLAG,
+                    num_sliding_attention_heads=[None, 8, 16], n_routed_experts=[4, 8],
+                    share_expert_dim=[24, 56]),
+    "ernie4_5_vl_moe_text": dict(GROUPED, **DENSE_FIRST, use_bias=FLAG, moe_k=[1, 2],
+                                 rope_parameters=lambda draw, drawn: {
+                                     "rope_type": "default", "rope_theta": 5e5,
+                                     "mrope_section": [fills(draw, drawn) // 4 - 1] * 2 + [2]},
+                                 moe_num_experts=[4, 8], moe_num_shared_experts=[0, 1, 2],
+                                 moe_intermediate_size=[[24, 16], [40, 24]]),
+    "molmo2_text": dict(GROUPED, **BIAS, **WIDTH, additional_vocab_size=[0, 16],
+                        qk_norm_type=["qwen3", "olmo"], norm_after=FLAG),
+    "glm5_next_text": dict(drop(LATENT, "first_k_dense_replace"), **DENSE_FIRST, **CHOOSES,
+                           num_hidden_layers=[3, 6, 7], q_lora_rank=[24], qk_rope_head_dim=[0],
+                           index_kpool=[1, 4], hc_mult=[2, 4],
+                           linear_num_heads=[2, 4], linear_head_dim=[8, 16],
+                           linear_conv_kernel_dim=[2, 4],
+                           layer_types=words("indexed_attention", "linear_attention")),
+    "mistral_large4_text": dict(drop(LATENT, "first_k_dense_replace", "q_lora_rank"), **DENSE_FIRST,
+                                **CHOOSES, kv_source_layers=lambda draw, drawn: draw.choice([
+                                    None, [i - i % 2 for i in range(drawn["num_hidden_layers"])]]),
+                                no_rope_layers=lambda draw, drawn: draw.choice([
+                                    None, [i % 2 for i in range(drawn["num_hidden_layers"])]])),
+    "dots3_note_text": dict(drop(LATENT, "first_k_dense_replace"), **DENSE_FIRST, q_lora_rank=[24],
+                            n_routed_experts=[4, 8], index_n_heads=[2, 4], index_head_dim=[16],
+                            index_topk=[8], sliding_window=[8], swa_num_attention_heads=[4],
+                            swa_num_key_value_heads=[4], swa_q_lora_rank=[16, 24],
+                            swa_kv_lora_rank=[16, 24], swa_head_dim=[24], swa_qk_nope_head_dim=[8, 16],
+                            swa_v_head_dim=[8, 16], shared_experts_intermediate_size=[24, 56],
+                            layer_types=words("indexed_attention", "sliding_attention")),
 }
 
 # Larger models that see or hear: the language part's keys as the family's above.
@@ -351,6 +419,12 @@ LARGER = {
     "qwen3_5_moe": "qwen3_5_moe_text", "llama4": "llama4_text", "internvl": "qwen2",
     "glm4v": "glm4v_text", "glm46v": "glm4v_text", "glm_ocr": "glm_ocr_text",
     "idefics3": "llama", "aya_vision": "cohere2", "glm4v_moe": "glm4_moe", "smolvlm": "llama",
+    "cosmos3_edge": "cosmos3_edge_text", "deepseek_ocr2": "deepseek_ocr2_text",
+    "dots3_note": "dots3_note_text", "ernie4_5_vl_moe": "ernie4_5_vl_moe_text",
+    "glm5_next": "glm5_next_text", "glmga": "glm4v_text", "granite_docling": "granite_docling_text",
+    "hunyuan_vl": "hunyuan_vl_text", "lfm3_vl": "lfm3", "mistral_large4": "mistral_large4_text",
+    "molmo2": "molmo2_text", "muse_glimmer": "muse_glimmer_text", "muse_spark": "muse_spark_text",
+    "step3p7": "step3p5", "unlimited_ocr": "unlimited_ocr_text",
 }
 
 # Defaults of the class that transformers itself cannot build, mended.
@@ -363,6 +437,8 @@ DEFAULTS = {
     "qwen4_exp_text": dict(indexer_n_heads=8, indexer_kv_heads=1, indexer_head_dim=256, indexer_budget=2048,
                            indexer_compress_ratio=16),
     "dbrx": dict(attn_config={"rope_theta": 1e4}),
+    "hunyuan_vl_text": dict(head_dim=128),
+    "deepseek_ocr2_text": dict(mlp_layer_types=["dense"] + ["sparse"] * 31, num_experts_per_tok=6),
     "dots1": dict(n_routed_experts=128, n_shared_experts=2, num_experts_per_tok=6),
 }
 
@@ -385,8 +461,11 @@ def classes_of(family):
         if not is_model or getattr(value, "config_class", None) is not config_class:
             continue
         for end in HEADS + ["LMHeadModel", "ForConditionalGeneration", "ForMaskedLM",
-                            "ForImageClassification"]:
-            if name.endswith(end) and not name.startswith(("Encoder",)) and "PreTrained" not in name \
+                            "ForImageClassification", "MTModel"]:
+            # A decoder without its encoder is another model.
+            if end == "ForCausalLM" and getattr(config_class, "is_encoder_decoder", False):
+                continue
+            if name.endswith(end) and not name.startswith(("Encoder",)) and "pretrained" not in name.lower() \
                     and "DoubleHeads" not in name and "EncoderModel" not in name:
                 if end == "Model" and ("LMHead" in name or name.endswith(("DecoderModel",))):
                     continue
@@ -396,7 +475,7 @@ def classes_of(family):
 
 def usual_class(found):
     for end in ("LMHeadModel", "ForCausalLM", "ForConditionalGeneration", "ForMaskedLM",
-                "ForImageClassification", "Model"):
+                "ForImageClassification", "MTModel", "Model"):
         if end in found:
             return found[end]
     raise KeyError("no class")
@@ -412,8 +491,9 @@ def expected_counts(config, model_class):
     for name, parameter in model.named_parameters():
         match = LAYER.search(name)
         if match:
-            part = "encoder" if name.startswith(("encoder.", "transformer.encoder.")) and \
-                "decoder" in str(type(model).__dict__.keys()) else ""
+            # Of encoders and decoders side by side each has its own.
+            side = re.search(r"(?:^|\.)(encoder|decoder)\.", name)
+            part = side.group(1) if side and config.is_encoder_decoder else "block"
             key = (part, int(match.group(2)))
             layers[key] = layers.get(key, 0) + parameter.numel()
     return sum(p.numel() for p in model.parameters()), layers
@@ -458,13 +538,15 @@ def compare(binary, config, model_class, folder):
     if found is None:
         return f"refused: {rows}"
     if found != expected:
-        wrong = [f"layer {key[1]}: {rows.get('block.%d' % key[1])}, expected {count}"
-                 for key, count in layers.items() if rows.get("block.%d" % key[1]) not in (count, None)]
+        wrong = [f"layer {key[1]}: {rows.get('%s.%d' % key)}, expected {count}"
+                 for key, count in layers.items() if rows.get("%s.%d" % key) not in (count, None)]
         return f"{found:,}, expected {expected:,}; {'; '.join(wrong[:2]) or 'outside of layers'}"
     for (part, index), count in layers.items():
-        ours = rows.get(f"block.{index}")
-        if ours is not None and not part and ours != count and config.model_type != "t5":
-            return f"layer {index} has {ours:,}, expected {count:,}"
+        ours = rows.get(f"{part}.{index}")
+        # The norm behind the encoder is in its last layer here.
+        is_last = part == "encoder" and f"encoder.{index + 1}" not in rows
+        if ours is not None and not is_last and ours != count:
+            return f"{part} layer {index} has {ours:,}, expected {count:,}"
     return None
 
 
@@ -492,7 +574,10 @@ def compare_larger(binary, outer, family, draw, folder, index):
                                        tie_word_embeddings=tied)
     text = config.get_text_config()
     with torch.device("meta"):
-        base = transformers.AutoModel.from_config(text)
+        try:
+            base = transformers.AutoModel.from_config(text)
+        except ValueError:  # not registered by itself
+            base = classes_of(text.model_type)["Model"](text)
     expected = sum(p.numel() for p in base.parameters())
     if not ties_words(config):
         expected += text.vocab_size * text.hidden_size
@@ -538,7 +623,9 @@ def main():
                         ends = sorted(found)
                         # Mostly the usual head, each other one now and then.
                         model_class = usual_class(found) if index % 2 else found[draw.choice(ends)]
-                        config = draw_config(family, draw, draw.choice([1, 2, 5]))
+                        # BART's class has three unless a file says more than their number.
+                        labels = [1, 3, 5] if family == "bart" else [1, 2, 5]
+                        config = draw_config(family, draw, draw.choice(labels))
                     wrong = compare(arguments.stagecraft, config, model_class, folder)
                 except Exception as error:  # a combination that the library itself refuses
                     complaints.append(f"  (not built: {type(error).__name__}: {str(error)[:150]})")

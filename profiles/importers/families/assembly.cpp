@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "profiles/error.hpp"
 #include "profiles/text.hpp"
@@ -24,6 +25,7 @@ constexpr std::array known_heads{
     NamedHead{"ForTokenClassification", ModelHead::tokens},
     NamedHead{"ForQuestionAnswering", ModelHead::spans},
     NamedHead{"VLChatModel", ModelHead::words},  // InternVL's own classes
+    NamedHead{"MTModel", ModelHead::words},      // Marian's class with a head
     NamedHead{"Model", ModelHead::none},
 };
 
@@ -103,17 +105,30 @@ class Assembly {
 
   /// Encoder, then decoder, each of whose blocks reads the encoder's last states, too.
   void add_encoder() {
-    add("embedding", LayerKind::embedding, blueprint_.embedding);
+    const bool own = !blueprint_.decoder_embedding.empty();
+    const bool tied = !own || blueprint_.numbers.tied_head;
+    Steps first = blueprint_.embedding;
+    if (!tied) {
+      Step table = first.front();
+      first.push_back(
+          {.kind = StepKind::numbers, .name = table.name, .outputs = parameters(table)});
+    }
+    add("embedding", LayerKind::embedding, first);
     for (std::size_t block = 0; block < blueprint_.encoder.size(); ++block) {
       Steps steps = blueprint_.encoder[block];
       if (block + 1 == blueprint_.encoder.size()) add_steps(steps, blueprint_.encoder_last);
       add(concat("encoder.", block), kind_of(steps), steps);
     }
     encoded_ = static_cast<int>(model_.layers.size()) - 1;
-    Steps again = blueprint_.embedding;
-    for (Step& step : again) step.tied = true;
+    Steps again = own ? blueprint_.decoder_embedding : blueprint_.embedding;
+    for (Step& step : again) step.tied = !own;
+    again.front().tied = tied;
     const int words = add("decoder_embedding", LayerKind::embedding, again);
-    model_.ties.push_back({0, words, parameters(blueprint_.embedding)});
+    std::int64_t shared = 0;
+    for (Step step : again) {
+      if (std::exchange(step.tied, false)) shared += parameters(step);
+    }
+    if (shared > 0) model_.ties.push_back({0, words, shared});
   }
 
   void add_blocks() {
@@ -150,6 +165,11 @@ ModelHead read_head(const Json& outer, const Blueprint& blueprint) {
   if (names.empty()) return usual;
   const std::string name = names.front().string();
   if (name.ends_with("EncoderModel") && !blueprint.encoder.empty()) return ModelHead::encoder;
+  if (name.ends_with("ForCausalLM") && !blueprint.encoder.empty()) {
+    names.front().fail(concat("\"", name,
+                              "\" is a decoder without its encoder, which is not known ",
+                              "here; known is \"…ForConditionalGeneration\""));
+  }
   for (const NamedHead& row : known_heads) {
     if (name.ends_with(row.end)) return row.head;
   }
@@ -159,7 +179,7 @@ ModelHead read_head(const Json& outer, const Blueprint& blueprint) {
                             join_words(known)));
 }
 
-std::int64_t read_classes(const Json& outer) {
+std::int64_t read_classes(const Json& outer, std::int64_t otherwise) {
   constexpr std::int64_t most_classes = 1 << 24;
   if (outer.contains("id2label") && outer["id2label"].is_object()) {
     const std::size_t labels = outer["id2label"].names().size();
@@ -167,7 +187,7 @@ std::int64_t read_classes(const Json& outer) {
   }
   if (outer.contains("num_labels") && !outer["num_labels"].is_null())
     return outer["num_labels"].integer(1, most_classes);
-  return 2;
+  return otherwise;
 }
 
 namespace {

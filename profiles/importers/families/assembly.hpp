@@ -21,8 +21,8 @@ enum class ModelHead {
 /// (input) at the name if it is not known.
 ModelHead read_head(const Json& outer, const Blueprint& blueprint);
 
-/// Number of classes: "id2label", "num_labels", or 2.
-std::int64_t read_classes(const Json& outer);
+/// Number of classes: "id2label", "num_labels", or `otherwise`.
+std::int64_t read_classes(const Json& outer, std::int64_t otherwise);
 
 /// Counts and costs for `sequence` tokens.
 Model assemble(std::string name, const Blueprint& blueprint, ModelHead head, std::int64_t classes,

@@ -48,15 +48,27 @@ Sizes read_sizes(Keys& keys, const Defaults& defaults, Unread unread) {
               concat(sizes.key_value_heads, " key-value heads do not divide the ", sizes.heads,
                      " attention heads"));
   }
+  // Latents have widths of their own; files of theirs without positions say 0.
+  const bool none = defaults.latent && keys.integer("head_dim", 1) == 0;
   const bool own_width = defaults.head_width > 0 && !keys.is_null("head_dim");
   const std::int64_t width = own_width ? defaults.head_width : sizes.hidden / sizes.heads;
   sizes.head_width = std::max<std::int64_t>(width, 1);
-  if (reads_width) {
+  if (none) {
+    keys.ignore({"head_dim"});
+  } else if (reads_width) {
     sizes.head_width = keys.count("head_dim", sizes.head_width);
   } else {
     keys.same("head_dim", sizes.head_width);
   }
   return sizes;
+}
+
+void require_heads_of_hidden(Keys& keys, const Sizes& sizes) {
+  if (sizes.heads * sizes.head_width == sizes.hidden) return;
+  keys.fail("head_dim", concat(sizes.heads, " heads of ", sizes.head_width, " do not fill ",
+                               "hidden_size = ", sizes.hidden,
+                               ", for which the class in transformers builds the norms of this "
+                               "family's heads: it cannot compute such a model"));
 }
 
 Blueprint start(Keys& keys, const Sizes& sizes, bool tied, NormWeights norms) {
@@ -80,6 +92,20 @@ Blueprint start(Keys& keys, const Sizes& sizes, bool tied, NormWeights norms) {
   blueprint.embedding = {lookup("words", sizes.vocabulary, sizes.hidden, Split::inputs)};
   blueprint.last = {norm("last norm", sizes.hidden, norms)};
   return blueprint;
+}
+
+std::vector<std::optional<Json>> configs_of_blocks(Keys& keys, int blocks) {
+  std::vector<std::optional<Json>> configs(static_cast<std::size_t>(blocks));
+  if (!keys.has("per_layer_config")) return configs;
+  const Json layers = keys.at("per_layer_config");
+  for (const std::string& name : layers.names()) {
+    const bool is_index = !name.empty() && name.size() < 7 &&
+                          std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+    const int block = is_index ? std::stoi(name) : -1;
+    if (block < 0 || block >= blocks) layers[name].fail("expected the index of a layer");
+    configs[static_cast<std::size_t>(block)] = layers[name];
+  }
+  return configs;
 }
 
 Step lookup(std::string_view name, std::int64_t rows, std::int64_t width, Split split) {
@@ -118,8 +144,11 @@ Steps mixed_block(std::int64_t hidden, const Steps& mixer, const Steps& feeding)
 
 std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int blocks,
                                          const std::vector<std::string>& known,
-                                         const std::function<std::string(int)>& otherwise) {
+                                         const std::function<std::string(int)>& otherwise,
+                                         std::int64_t modules) {
   std::vector<std::string> words = keys.words(name);
+  if (modules > 0 && std::cmp_equal(words.size(), blocks + modules))
+    words.resize(static_cast<std::size_t>(blocks));
   if (words.empty()) {
     for (int block = 0; block < blocks; ++block) words.push_back(otherwise(block));
     return words;

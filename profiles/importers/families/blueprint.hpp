@@ -26,7 +26,10 @@ struct Blueprint {
   bool has_own_positions = false;
   Steps embedding;
   std::vector<Steps> encoder;  ///< of encoder-decoder models, before `blocks`
-  Steps encoder_last;          ///< the norm behind it
+  /// Of theirs, where it has more than the words (which it shares if the head does; the library
+  /// keeps a third table, which nobody reads, if not); none: `embedding` once more, all of it tied.
+  Steps decoder_embedding;
+  Steps encoder_last;  ///< the norm behind it
   std::vector<Steps> blocks;
   Steps last;                      ///< before any head: the last norm
   Steps pooler;                    ///< before classes of a sequence (BERT, ViT)
@@ -38,6 +41,7 @@ struct Blueprint {
   std::int64_t words_width = 0;    ///< that the logits of words read; 0: `head_width`
   bool head_bias = false;          ///< of the logits of words
   bool classes_bias = false;       ///< of the classes of a sequence
+  std::int64_t classes = 2;        ///< where the file says no number of them
   bool names_images = false;       ///< its own head names the classes of images
   bool own_head = false;           ///< the library's class never ties it to the words
   std::int64_t prediction_modules = 0;
@@ -69,6 +73,10 @@ struct Sizes {
 };
 Sizes read_sizes(Keys& keys, const Defaults& defaults, Unread unread = Unread::none);
 
+/// Of classes whose norms are as wide as the hidden state, whatever "head_dim" makes of the heads
+/// before them: throws Error (input) at the key unless the heads fill the hidden width.
+void require_heads_of_hidden(Keys& keys, const Sizes& sizes);
+
 constexpr int most_config_blocks = 100'000;
 int read_blocks(Keys& keys, std::string_view names, std::int64_t otherwise);
 
@@ -88,10 +96,16 @@ Steps mixed_block(std::int64_t hidden, const Steps& mixer, const Steps& feeding)
 
 /// A word for each block: the key's if it is there, else `otherwise` of its index. Older words are
 /// read as today's ("mamba" as "linear_attention", "attention" as "full_attention"). Throws Error
-/// (input) for a word that is not among `known`, and unless there are as many as blocks.
+/// (input) for a word that is not among `known`, and unless there are as many as blocks; words of
+/// `modules` for multi-token prediction may follow, and are dropped.
 std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int blocks,
                                          const std::vector<std::string>& known,
-                                         const std::function<std::string(int)>& otherwise);
+                                         const std::function<std::string(int)>& otherwise,
+                                         std::int64_t modules = 0);
+
+/// Members of "per_layer_config" by block: keys of blocks that differ, as the library writes them
+/// ("2", or "02"). Throws Error (input) at a name that is no index of a block.
+std::vector<std::optional<Json>> configs_of_blocks(Keys& keys, int blocks);
 
 /// A table of rows.
 Step lookup(std::string_view name, std::int64_t rows, std::int64_t width,

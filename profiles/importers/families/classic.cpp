@@ -1,4 +1,4 @@
-// Families before and beside Llama's: GPT-2 and what followed it, DBRX, and T5.
+// Families before and beside Llama's: GPT-2 and what followed it, and DBRX.
 
 #include <algorithm>
 #include <cmath>
@@ -144,6 +144,49 @@ Blueprint read_gpt_bigcode(Keys& keys) {
                "num_key_value_heads", "attention_head_type", "inference_runner", "max_batch_size",
                "max_sequence_length", "pad_key_length", "pre_allocate_kv_cache",
                "validate_runner_input"});
+  return blueprint;
+}
+
+namespace {
+
+/// The first GPT's blocks: norms stand behind attention and feed-forward.
+Steps first_gpt_block(const Sizes& sizes) {
+  Steps steps = attention(grouped(sizes, true));
+  steps.push_back(norm("first norm", sizes.hidden, shifting));
+  add_steps(steps, feed_forward({.hidden = sizes.hidden,
+                                 .inner = sizes.inner,
+                                 .gated = false,
+                                 .up_bias = true,
+                                 .down_bias = true}));
+  steps.push_back(norm("second norm", sizes.hidden, shifting));
+  return steps;
+}
+
+}  // namespace
+
+Blueprint read_openai_gpt(Keys& keys) {
+  Sizes sizes = read_gpt_sizes(keys, {40478, 768, 0, 12, 12, 0, 0, 512});
+  // The class has four times the hidden width, whatever a file says.
+  keys.same("n_inner", 4 * sizes.hidden);
+  sizes.inner = 4 * sizes.hidden;
+  Blueprint blueprint = start(keys, sizes, true, shifting);
+  add_positions(blueprint, sizes.positions);
+  blueprint.last.clear();
+  fill(blueprint, sizes.blocks, first_gpt_block(sizes));
+  keys.ignore({"afn", "n_special", "predict_special_tokens"});
+  return blueprint;
+}
+
+/// Positions are computed.
+Blueprint read_ctrl(Keys& keys) {
+  Sizes sizes = read_gpt_sizes(keys, {246534, 1280, 0, 48, 16, 0, 0, 256});
+  sizes.inner = keys.count("dff", 8192);
+  keys.ignore({"n_inner", "from_tf"});
+  Blueprint blueprint = start(keys, sizes, true, shifting);
+  blueprint.numbers.position = Transformer::Position::none;
+  blueprint.head_bias = true;
+  fill(blueprint, sizes.blocks,
+       classic_block({.attention = grouped(sizes, true), .inner = sizes.inner}));
   return blueprint;
 }
 
@@ -463,10 +506,12 @@ Blueprint read_gpt_neox_japanese(Keys& keys) {
 
 Blueprint read_phi(Keys& keys) {
   keys.need({"intermediate_size"});
-  const Sizes sizes = read_sizes(keys, {51200, 2048, 8192, 24, 32, 0, 0, 2048}, Unread::head_width);
+  const Sizes sizes = read_sizes(keys, {51200, 2048, 8192, 24, 32, 0, 0, 2048});
   Blueprint blueprint = start(keys, sizes, false, shifting);
   GroupedAttention shape = grouped(sizes, true);
   if (keys.flag("qk_layernorm", false)) {
+    // The norms are of hidden / heads numbers, whatever "head_dim" says.
+    if (sizes.head_width != sizes.hidden / sizes.heads) require_heads_of_hidden(keys, sizes);
     shape.norms = QueryKeyNorm::shared;
     shape.norm_weights = shifting;
   }
@@ -492,58 +537,6 @@ Blueprint read_stablelm(Keys& keys) {
     block.push_back(norm("second norm", sizes.hidden, shifting));
   add_steps(block, feed_forward({.hidden = sizes.hidden, .inner = sizes.inner}));
   fill(blueprint, sizes.blocks, block);
-  return blueprint;
-}
-
-/// An encoder and a decoder that also attends to the encoder's states; positions are biases of
-/// scores, from a table in the first block of each.
-Blueprint read_t5(Keys& keys) {
-  keys.need({"d_model|hidden_size", "num_layers|num_hidden_layers", "num_heads|num_attention_heads",
-             "d_kv|head_dim", "d_ff", "vocab_size"});
-  Sizes sizes;
-  sizes.hidden = keys.count("d_model|hidden_size", 512);
-  sizes.blocks = read_blocks(keys, "num_layers|num_hidden_layers", 6);
-  sizes.heads = sizes.key_value_heads = keys.count("num_heads|num_attention_heads", 8);
-  sizes.head_width = keys.count("d_kv|head_dim", 64);
-  sizes.inner = keys.count("d_ff", 2048);
-  sizes.vocabulary = keys.count("vocab_size", 32128);
-  sizes.positions = keys.count("n_positions", 512);
-  const int decoders = read_blocks(keys, "num_decoder_layers", sizes.blocks);
-  const std::int64_t buckets = keys.count("relative_attention_num_buckets", 32);
-  const std::string projection = keys.word("feed_forward_proj", "relu");
-  // The class derives both words from the first, and then takes them from the file where they
-  // stand.
-  const bool gated = keys.flag("is_gated_act", projection.starts_with("gated-"));
-  keys.ignore({"relative_attention_max_distance", "dense_act_fn", "scale_decoder_outputs",
-               "num_hidden_layers"});
-  Blueprint blueprint = start(keys, sizes, true);
-  // The class of the library ties in any case, and scales its states where the file says not to.
-  blueprint.numbers.tied_head = true;
-  blueprint.numbers.position = Transformer::Position::none;
-  GroupedAttention shape = grouped(sizes, false);
-  const Steps feeding =
-      feed_forward({.hidden = sizes.hidden, .inner = sizes.inner, .gated = gated});
-  const auto block = [&](bool decodes, bool first) {
-    Steps steps{norm("first norm", sizes.hidden)};
-    shape.causal = decodes;
-    shape.crosses = false;
-    add_steps(steps, attention(shape));
-    if (first) steps.push_back(numbers("position biases", buckets * sizes.heads));
-    if (decodes) {
-      steps.push_back(norm("second norm", sizes.hidden));
-      shape.crosses = true;
-      add_steps(steps, attention(shape));
-    }
-    steps.push_back(norm("third norm", sizes.hidden));
-    add_steps(steps, feeding);
-    return steps;
-  };
-  for (int i = 0; i < sizes.blocks; ++i) blueprint.encoder.push_back(block(false, i == 0));
-  for (int i = 0; i < decoders; ++i) blueprint.blocks.push_back(block(true, i == 0));
-  blueprint.encoder_last = {norm("last norm", sizes.hidden)};
-  blueprint.spans_of_labels = true;
-  blueprint.classes_bias = true;
-  blueprint.pooler = {pooling(sizes.hidden, sizes.hidden)};
   return blueprint;
 }
 

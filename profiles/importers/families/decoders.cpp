@@ -323,6 +323,7 @@ Blueprint read_decoder(const DecoderRow& row, Keys& keys) {
                   {std::string(row.mixture.experts_key), std::string(row.mixture.active_key)});
   keys.need(needed);
   const Sizes sizes = read_sizes(keys, row.defaults, row.unread);
+  if (row.heads_of_hidden) require_heads_of_hidden(keys, sizes);
   Blueprint blueprint = start(keys, sizes, row.defaults.tied, row.norm);
   if (row.norms_words)
     blueprint.embedding.push_back(norm("embedding norm", sizes.hidden, row.norm));

@@ -109,10 +109,11 @@ struct DecoderRow {
   bool is_plain = false;       ///< a Transformer's numbers say it all, but for windows and the like
   bool is_trained = false;     ///< the executor computes its steps, but for windows and the like
   double norm_epsilon = 1e-6;  ///< default of "rms_norm_eps"
-  bool norms_words = false;    ///< a norm follows the word embedding
-  bool norms_inside = false;   ///< before the output of attention and the way down (BitNet)
-  bool is_gemma = false;       ///< its blocks scale and norm as Gemma 3's do
-  bool predicts = false;       ///< "num_nextn_predict_layers" are modules of DeepSeek-V3's form
+  bool heads_of_hidden = false;  ///< norms need heads that fill the hidden width, by "head_dim" too
+  bool norms_words = false;      ///< a norm follows the word embedding
+  bool norms_inside = false;     ///< before the output of attention and the way down (BitNet)
+  bool is_gemma = false;         ///< its blocks scale and norm as Gemma 3's do
+  bool predicts = false;         ///< "num_nextn_predict_layers" are modules of DeepSeek-V3's form
   /// Keys that stand in the family's files and change neither parameters nor work.
   std::array<std::string_view, 16> harmless = {};
 };

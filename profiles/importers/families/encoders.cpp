@@ -44,8 +44,10 @@ Blueprint read_bert_family(Keys& keys, const BertRow& row) {
   add_positions(blueprint, sizes.positions);
   const std::int64_t pads = row.pads_positions ? keys.natural("pad_token_id", 1) + 1 : 0;
   numbers.positions = std::max<std::int64_t>(sizes.positions - pads, 1);
-  blueprint.embedding.push_back(
-      lookup("token types", keys.count("type_vocab_size", row.token_types), sizes.hidden));
+  if (row.token_types > 0) {
+    blueprint.embedding.push_back(
+        lookup("token types", keys.count("type_vocab_size", row.token_types), sizes.hidden));
+  }
   if (row.norms_words)
     blueprint.embedding.push_back(norm("embedding norm", sizes.hidden, with_shift));
   if (!row.norms_before) blueprint.last.clear();
@@ -137,6 +139,148 @@ Blueprint read_electra(Keys& keys) {
                          norm("last norm", width, with_shift)};
   blueprint.words_width = width;
   blueprint.pools_alone = false;
+  return blueprint;
+}
+
+/// Names of its own, no kinds of texts, and one dense layer before the classes of a sequence.
+Blueprint read_distilbert(Keys& keys) {
+  keys.need({"dim|hidden_size", "n_layers|num_hidden_layers", "n_heads|num_attention_heads",
+             "hidden_dim", "vocab_size", "max_position_embeddings"});
+  Sizes sizes{.vocabulary = keys.count("vocab_size", 30522),
+              .hidden = keys.count("dim|hidden_size", 768),
+              .inner = keys.count("hidden_dim", 3072),
+              .heads = keys.count("n_heads|num_attention_heads", 12),
+              .positions = keys.count("max_position_embeddings", 512),
+              .blocks = read_blocks(keys, "n_layers|num_hidden_layers", 6)};
+  if (sizes.hidden % sizes.heads != 0) {
+    keys.fail("n_heads|num_attention_heads",
+              concat(sizes.heads, " heads do not divide dim = ", sizes.hidden));
+  }
+  sizes.key_value_heads = sizes.heads;
+  sizes.head_width = sizes.hidden / sizes.heads;
+  keys.ignore({"activation", "sinusoidal_pos_embds", "tie_weights_"});
+  Blueprint blueprint = start(keys, sizes, true, with_shift);
+  blueprint.numbers.causal = false;
+  add_positions(blueprint, sizes.positions);
+  blueprint.embedding.push_back(norm("embedding norm", sizes.hidden, with_shift));
+  blueprint.last.clear();
+  GroupedAttention shape = grouped(sizes, true);
+  shape.causal = false;
+  blueprint.blocks.assign(static_cast<std::size_t>(sizes.blocks),
+                          bert_block(shape, sizes.inner, false));
+  blueprint.pooler = {pooling(sizes.hidden, sizes.hidden)};
+  blueprint.transform = {product("transform", sizes.hidden, sizes.hidden, true),
+                         norm("last norm", sizes.hidden, with_shift)};
+  blueprint.spans_of_labels = true;
+  blueprint.head_bias = true;
+  blueprint.classes_bias = true;
+  return blueprint;
+}
+
+namespace {
+
+/// Positions behind the row of the padding token, and one table of their distances for all blocks.
+constexpr BertRow mpnet_row{
+    .sizes = base_sizes(30527), .token_types = 0, .pads_positions = true, .bias_twice = true};
+
+}  // namespace
+
+Blueprint read_mpnet(Keys& keys) {
+  Blueprint blueprint = read_bert_family(keys, mpnet_row);
+  const std::int64_t buckets = keys.count("relative_attention_num_buckets", 32);
+  blueprint.embedding.push_back(numbers("position biases", buckets * blueprint.numbers.heads));
+  return blueprint;
+}
+
+namespace {
+
+/// BERT's relatives whose positions turn queries and keys.
+struct TurnedRow {
+  Defaults sizes;
+  std::int64_t token_types = 1;
+  bool bias = true;         ///< of attention
+  bool gated = true;        ///< of the feed-forward
+  bool up_bias = false;     ///< of its way up
+  bool down_bias = true;    ///< and down
+  bool pools_alone = true;  ///< the base model has the pooler, too
+  bool bias_twice = true;   ///< as of `BertRow`
+  Unread unread = Unread::heads_and_width;
+};
+
+Blueprint read_turned_family(Keys& keys, const TurnedRow& row) {
+  keys.need({"intermediate_size", "max_position_embeddings"});
+  const Sizes sizes = read_sizes(keys, row.sizes, row.unread);
+  Blueprint blueprint = start(keys, sizes, true, with_shift);
+  blueprint.numbers.causal = false;
+  blueprint.last.clear();
+  if (const std::int64_t types = keys.natural("type_vocab_size", row.token_types); types > 0)
+    blueprint.embedding.push_back(lookup("token types", types, sizes.hidden));
+  blueprint.embedding.push_back(norm("embedding norm", sizes.hidden, with_shift));
+  GroupedAttention shape = grouped(sizes, row.bias);
+  shape.rotary_width = rotary_width(keys, sizes.head_width);
+  shape.causal = false;
+  Steps block = attention(shape);
+  block.push_back(norm("first norm", sizes.hidden, with_shift));
+  add_steps(block, feed_forward({.hidden = sizes.hidden,
+                                 .inner = sizes.inner,
+                                 .gated = row.gated,
+                                 .up_bias = row.up_bias,
+                                 .down_bias = row.down_bias}));
+  block.push_back(norm("second norm", sizes.hidden, with_shift));
+  blueprint.blocks.assign(static_cast<std::size_t>(sizes.blocks), block);
+  blueprint.pooler = {pooling(sizes.hidden, sizes.hidden)};
+  blueprint.transform = {product("transform", sizes.hidden, sizes.hidden, true),
+                         norm("last norm", sizes.hidden, with_shift)};
+  if (row.bias_twice && !blueprint.numbers.tied_head)
+    blueprint.transform.push_back(numbers("transform", sizes.vocabulary));
+  blueprint.pools_alone = row.pools_alone;
+  blueprint.spans_of_labels = true;
+  blueprint.head_bias = true;
+  blueprint.classes_bias = true;
+  keys.ignore({"position_embedding_type", "attention_probs_dropout_prob", "is_decoder"});
+  return blueprint;
+}
+
+}  // namespace
+
+Blueprint read_nomic_bert(Keys& keys) {
+  return read_turned_family(keys, {.sizes = {30528, 768, 3072, 12, 12, 0, 0, 2048},
+                                   .token_types = 2,
+                                   .bias = false,
+                                   .down_bias = false,
+                                   .unread = Unread::none});
+}
+
+Blueprint read_gte(Keys& keys) {
+  return read_turned_family(
+      keys, {.sizes = {250048, 768, 3072, 12, 12, 0, 0, 8192}, .bias_twice = false});
+}
+
+Blueprint read_jina_embeddings_v3(Keys& keys) {
+  return read_turned_family(
+      keys, {.sizes = {250002, 1024, 4096, 24, 16, 0, 0, 8194}, .gated = false, .up_bias = true});
+}
+
+/// Llama's blocks that look both ways.
+Blueprint read_eurobert(Keys& keys) {
+  keys.need({"intermediate_size"});
+  const Sizes sizes = read_sizes(keys, {128256, 768, 3072, 12, 12, 0, 0, 8192});
+  Blueprint blueprint = start(keys, sizes, false);
+  blueprint.numbers.causal = false;
+  GroupedAttention shape = grouped(sizes, keys.flag("attention_bias", false));
+  shape.rotary_width = sizes.head_width;
+  shape.causal = false;
+  const bool bias = keys.flag("mlp_bias", false);
+  blueprint.blocks.assign(
+      static_cast<std::size_t>(sizes.blocks),
+      mixed_block(
+          sizes.hidden, attention(shape),
+          feed_forward(
+              {.hidden = sizes.hidden, .inner = sizes.inner, .up_bias = bias, .down_bias = bias})));
+  blueprint.head_bias = bias;
+  blueprint.pooler = {pooling(sizes.hidden, sizes.hidden)};
+  blueprint.classes_bias = true;
+  keys.ignore({"classifier_pooling", "mask_token_id", "clip_qkv"});
   return blueprint;
 }
 

@@ -12,6 +12,8 @@ namespace {
 constexpr std::array families{
     Family{"gpt2", read_gpt2},
     Family{"gpt_bigcode", read_gpt_bigcode},
+    Family{"openai-gpt", read_openai_gpt},
+    Family{"ctrl", read_ctrl},
     Family{"gptj", read_gptj},
     Family{"codegen", read_gptj},
     Family{"gpt_neox", read_gpt_neox},
@@ -35,10 +37,27 @@ constexpr std::array families{
     Family{"megatron-bert", read_megatron_bert},
     Family{"ernie", read_ernie},
     Family{"electra", read_electra},
+    Family{"distilbert", read_distilbert},
+    Family{"mpnet", read_mpnet},
+    Family{"nomic_bert", read_nomic_bert},
+    Family{"gte", read_gte},
+    Family{"jina_embeddings_v3", read_jina_embeddings_v3},
+    Family{"eurobert", read_eurobert},
     Family{"modernbert", read_modernbert},
     Family{"modernbert-decoder", read_modernbert_decoder},
     Family{"vit", read_vit},
     Family{"t5", read_t5},
+    Family{"mt5", read_mt5},
+    Family{"umt5", read_umt5},
+    Family{"bart", read_bart},
+    Family{"mbart", read_mbart},
+    Family{"plbart", read_plbart},
+    Family{"mvp", read_mvp},
+    Family{"blenderbot", read_blenderbot},
+    Family{"blenderbot-small", read_blenderbot_small},
+    Family{"marian", read_marian},
+    Family{"pegasus", read_pegasus},
+    Family{"m2m_100", read_m2m_100},
     Family{"deepseek_v2", read_deepseek_v2},
     Family{"deepseek_v3", read_deepseek_v3},
     Family{"deepseek_v32", read_deepseek_v32},
@@ -83,6 +102,16 @@ constexpr std::array families{
     Family{"lfm2", read_lfm2},
     Family{"lfm2_moe", read_lfm2_moe},
     Family{"minimax", read_minimax},
+    Family{"step3p5", read_step3p5},
+    Family{"ernie4_5_vl_moe_text", read_ernie4_5_vl},
+    Family{"molmo2_text", read_molmo2},
+    Family{"muse_glimmer_text", read_muse_glimmer},
+    Family{"muse_spark_text", read_muse_spark},
+    Family{"deepseek_ocr2_text", read_deepseek_ocr2},
+    Family{"unlimited_ocr_text", read_unlimited_ocr},
+    Family{"glm5_next_text", read_glm5_next},
+    Family{"mistral_large4_text", read_mistral_large4},
+    Family{"dots3_note_text", read_dots3_note},
 };
 
 /// The same layers under another name.
@@ -98,6 +127,7 @@ constexpr std::array aliases{
     Alias{"granite4_vision_text", "granite"},
     Alias{"paddleocr_vl_text", "ernie4_5"},
     Alias{"gpt-sw3", "gpt2"},
+    Alias{"step3p7", "step3p5"},
 };
 
 struct Unsaid {
@@ -110,6 +140,7 @@ constexpr std::array unsaid{
     Unsaid{"zamba", shares_blocks},
     Unsaid{"zamba2", shares_blocks},
     Unsaid{"hrm_text", "blocks run several times, one stack within the other"},
+    Unsaid{"albert", "all its blocks are one and the same, run several times"},
     Unsaid{"mllama_text_model", "some blocks attend to what images were encoded to"},
     Unsaid{"blt", "its words are patches of bytes, as long as the text has them"},
 };
@@ -163,7 +194,20 @@ bool names_modules_its_own_way(std::string_view family) {
                                  "gpt_neo",
                                  "mpt",
                                  "xglm",
-                                 "biogpt"};
+                                 "biogpt",
+                                 "openai-gpt",
+                                 "ctrl",
+                                 "bart",
+                                 "mbart",
+                                 "plbart",
+                                 "mvp",
+                                 "blenderbot",
+                                 "blenderbot-small",
+                                 "marian",
+                                 "pegasus",
+                                 "m2m_100",
+                                 "distilbert",
+                                 "mpnet"};
   return std::find(own_names.begin(), own_names.end(), family) != own_names.end();
 }
 

@@ -19,6 +19,8 @@ struct Family {
 
 Blueprint read_gpt2(Keys& keys);
 Blueprint read_gpt_bigcode(Keys& keys);
+Blueprint read_openai_gpt(Keys& keys);
+Blueprint read_ctrl(Keys& keys);
 Blueprint read_gptj(Keys& keys);
 Blueprint read_gpt_neox(Keys& keys);
 Blueprint read_bloom(Keys& keys);
@@ -39,10 +41,27 @@ Blueprint read_xlm_roberta_xl(Keys& keys);
 Blueprint read_megatron_bert(Keys& keys);
 Blueprint read_ernie(Keys& keys);
 Blueprint read_electra(Keys& keys);
+Blueprint read_distilbert(Keys& keys);
+Blueprint read_mpnet(Keys& keys);
+Blueprint read_nomic_bert(Keys& keys);
+Blueprint read_gte(Keys& keys);
+Blueprint read_jina_embeddings_v3(Keys& keys);
+Blueprint read_eurobert(Keys& keys);
 Blueprint read_modernbert(Keys& keys);
 Blueprint read_modernbert_decoder(Keys& keys);
 Blueprint read_vit(Keys& keys);
 Blueprint read_t5(Keys& keys);
+Blueprint read_mt5(Keys& keys);
+Blueprint read_umt5(Keys& keys);
+Blueprint read_bart(Keys& keys);
+Blueprint read_mbart(Keys& keys);
+Blueprint read_plbart(Keys& keys);
+Blueprint read_mvp(Keys& keys);
+Blueprint read_blenderbot(Keys& keys);
+Blueprint read_blenderbot_small(Keys& keys);
+Blueprint read_marian(Keys& keys);
+Blueprint read_pegasus(Keys& keys);
+Blueprint read_m2m_100(Keys& keys);
 Blueprint read_deepseek_v2(Keys& keys);
 Blueprint read_deepseek_v3(Keys& keys);
 Blueprint read_deepseek_v32(Keys& keys);
@@ -87,10 +106,24 @@ Blueprint read_granitemoehybrid(Keys& keys);
 Blueprint read_lfm2(Keys& keys);
 Blueprint read_lfm2_moe(Keys& keys);
 Blueprint read_minimax(Keys& keys);
+Blueprint read_step3p5(Keys& keys);
+Blueprint read_ernie4_5_vl(Keys& keys);
+Blueprint read_molmo2(Keys& keys);
+Blueprint read_muse_glimmer(Keys& keys);
+Blueprint read_muse_spark(Keys& keys);
+Blueprint read_deepseek_ocr2(Keys& keys);
+Blueprint read_unlimited_ocr(Keys& keys);
+Blueprint read_glm5_next(Keys& keys);
+Blueprint read_mistral_large4(Keys& keys);
+Blueprint read_dots3_note(Keys& keys);
 
 /// "q_lora_rank" of latent attention; 0: it is null, and queries have no latent. Throws Error
 /// (input) for a 0 in the file, of which the library would build projections without rows.
 std::int64_t read_query_rank(Keys& keys, std::int64_t otherwise);
+
+/// Which blocks choose keys for themselves ("full") and which take an earlier one's choice
+/// ("shared"): by "indexer_types", "index_topk_pattern", or "index_topk_freq".
+std::vector<std::string> indexers_of_blocks(Keys& keys, int blocks);
 
 /// Of "model_type", as they stand in files.
 std::vector<std::string> family_names();

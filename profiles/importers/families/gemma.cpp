@@ -159,15 +159,11 @@ std::vector<LayerOverride> read_overrides(Keys& keys, const Sizes& sizes,
     return overrides;
   }
   if (keys.has("per_layer_config")) {
-    Keys layers(keys.at("per_layer_config"), true);
-    for (const std::string& name : layers.json().names()) {
-      const bool is_index = !name.empty() && name.size() < 7 &&
-                            std::all_of(name.begin(), name.end(),
-                                        [](char letter) { return letter >= '0' && letter <= '9'; });
-      const int block = is_index ? std::stoi(name) : -1;
-      if (block < 0 || block >= sizes.blocks) layers.fail(name, "expected the index of a layer");
-      Keys layer(layers.at(name), true);
-      LayerOverride& own = overrides[static_cast<std::size_t>(block)];
+    const std::vector<std::optional<Json>> configs = configs_of_blocks(keys, sizes.blocks);
+    for (std::size_t block = 0; block < configs.size(); ++block) {
+      if (!configs[block]) continue;
+      Keys layer(*configs[block], true);
+      LayerOverride& own = overrides[block];
       own.head_width = layer.count("head_dim", own.head_width);
       own.key_value_heads = layer.count("num_key_value_heads", own.key_value_heads);
       layer.refuse_unread("gemma4_text");

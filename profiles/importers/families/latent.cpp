@@ -116,7 +116,8 @@ std::vector<std::string> indexers_of_letters(Keys& keys, int blocks) {
   return words;
 }
 
-/// Which blocks choose keys for themselves ("full") and which take an earlier one's ("shared").
+}  // namespace
+
 std::vector<std::string> indexers_of_blocks(Keys& keys, int blocks) {
   const std::int64_t every = std::max<std::int64_t>(keys.natural("index_topk_freq", 1), 1);
   const std::int64_t offset = keys.natural("index_skip_topk_offset", 2);
@@ -130,6 +131,8 @@ std::vector<std::string> indexers_of_blocks(Keys& keys, int blocks) {
   if (keys.at("index_topk_pattern").is_string()) return indexers_of_letters(keys, blocks);
   return words_of_blocks(keys, "index_topk_pattern", blocks, known, regular);
 }
+
+namespace {
 
 /// What stands around the halves of a block.
 struct LatentEdges {

@@ -972,6 +972,239 @@ const std::vector<Counted>& counted_families() {
        R"(1, "topk_group": 1, "first_k_dense_replace": 2, "attention_bias": true, )"
        R"("num_experts_per_tok": 1, "moe_intermediate_size": 24, )"
        R"("num_key_value_heads": 4)"},
+      {"openai-gpt", 116'534'784, "", 162'368,
+       R"("vocab_size": 130, "n_embd": 64, "n_layer": 3, "n_head": 4, )"
+       R"("n_positions": 64, "tie_word_embeddings": true)"},
+      {"ctrl", 1'637'964'550, "", 35'056,
+       R"("vocab_size": 96, "n_embd": 32, "n_layer": 3, "n_head": 8, )"
+       R"("n_positions": 64, "tie_word_embeddings": false, "dff": 80)"},
+      {"mt5", 172'119'424, "", 136'320,
+       R"("vocab_size": 96, "d_model": 64, "d_kv": 8, "d_ff": 48, )"
+       R"("num_layers": 3, "num_decoder_layers": 3, "num_heads": 4, )"
+       R"("relative_attention_num_buckets": 8, "feed_forward_proj": "gated-gelu")"},
+      {"umt5", 172'122'112, "", 75'776,
+       R"("vocab_size": 96, "d_model": 64, "d_kv": 8, "d_ff": 48, )"
+       R"("num_layers": 1, "num_decoder_layers": 2, "num_heads": 4, )"
+       R"("relative_attention_num_buckets": 32, "feed_forward_proj": "gated-gelu")"},
+      {"bart", 406'291'456, "", 58'720,
+       R"("vocab_size": 96, "d_model": 32, "encoder_layers": 3, )"
+       R"("decoder_layers": 2, "encoder_attention_heads": 8, )"
+       R"("decoder_attention_heads": 4, "encoder_ffn_dim": 80, )"
+       R"("decoder_ffn_dim": 40, "max_position_embeddings": 64, )"
+       R"("decoder_start_token_id": 1, "forced_eos_token_id": 1, )"
+       R"("tie_word_embeddings": true)"},
+      {"mbart", 406'295'552, "", 141'880,
+       R"("vocab_size": 96, "d_model": 64, "encoder_layers": 3, )"
+       R"("decoder_layers": 1, "encoder_attention_heads": 8, )"
+       R"("decoder_attention_heads": 4, "encoder_ffn_dim": 48, )"
+       R"("decoder_ffn_dim": 40, "max_position_embeddings": 64, )"
+       R"("decoder_start_token_id": 1, "forced_eos_token_id": 1, )"
+       R"("tie_word_embeddings": false)"},
+      {"plbart", 139'220'736, "", 53'120,
+       R"("vocab_size": 130, "d_model": 32, "encoder_layers": 1, )"
+       R"("decoder_layers": 2, "encoder_attention_heads": 8, )"
+       R"("decoder_attention_heads": 4, "encoder_ffn_dim": 80, )"
+       R"("decoder_ffn_dim": 40, "max_position_embeddings": 64, )"
+       R"("decoder_start_token_id": 1, "forced_eos_token_id": 1, )"
+       R"("tie_word_embeddings": false)"},
+      {"mvp", 406'293'504, "", 72'288,
+       R"("vocab_size": 130, "d_model": 32, "encoder_layers": 3, )"
+       R"("decoder_layers": 2, "encoder_attention_heads": 8, )"
+       R"("decoder_attention_heads": 4, "encoder_ffn_dim": 80, )"
+       R"("decoder_ffn_dim": 40, "max_position_embeddings": 64, )"
+       R"("decoder_start_token_id": 1, "tie_word_embeddings": false)"},
+      {"blenderbot", 2'696'268'800, "", 35'288,
+       R"("vocab_size": 96, "d_model": 32, "encoder_layers": 1, )"
+       R"("decoder_layers": 1, "encoder_attention_heads": 8, )"
+       R"("decoder_attention_heads": 4, "encoder_ffn_dim": 48, )"
+       R"("decoder_ffn_dim": 40, "max_position_embeddings": 64, )"
+       R"("decoder_start_token_id": 1, "forced_eos_token_id": 1, )"
+       R"("tie_word_embeddings": false)"},
+      {"blenderbot-small", 85'113'344, "", 42'168,
+       R"("vocab_size": 130, "d_model": 32, "encoder_layers": 3, )"
+       R"("decoder_layers": 1, "encoder_attention_heads": 4, )"
+       R"("decoder_attention_heads": 4, "encoder_ffn_dim": 48, )"
+       R"("decoder_ffn_dim": 40, "max_position_embeddings": 64, )"
+       R"("decoder_start_token_id": 1, "forced_eos_token_id": 1, )"
+       R"("tie_word_embeddings": true)"},
+      {"marian", 414'307'328, "", 94'808,
+       R"("architectures": ["MarianMTModel"], "vocab_size": 96, "d_model": 64, )"
+       R"("encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4, )"
+       R"("decoder_attention_heads": 4, "encoder_ffn_dim": 48, )"
+       R"("decoder_ffn_dim": 40, "max_position_embeddings": 64, )"
+       R"("decoder_start_token_id": 1, "forced_eos_token_id": 1, )"
+       R"("tie_word_embeddings": false)"},
+      {"pegasus", 406'287'360, "", 67'808,
+       R"("vocab_size": 96, "d_model": 32, "encoder_layers": 3, )"
+       R"("decoder_layers": 2, "encoder_attention_heads": 4, )"
+       R"("decoder_attention_heads": 4, "encoder_ffn_dim": 80, )"
+       R"("decoder_ffn_dim": 40, "max_position_embeddings": 64, )"
+       R"("decoder_start_token_id": 1, "forced_eos_token_id": 1, )"
+       R"("tie_word_embeddings": false)"},
+      {"m2m_100", 483'905'536, "", 33'272,
+       R"("vocab_size": 96, "d_model": 32, "encoder_layers": 1, )"
+       R"("decoder_layers": 1, "encoder_attention_heads": 8, )"
+       R"("decoder_attention_heads": 4, "encoder_ffn_dim": 80, )"
+       R"("decoder_ffn_dim": 40, "max_position_embeddings": 64, )"
+       R"("decoder_start_token_id": 1, "tie_word_embeddings": false)"},
+      {"distilbert", 66'985'530, "", 98'802,
+       R"("vocab_size": 130, "dim": 64, "n_layers": 3, "n_heads": 4, )"
+       R"("hidden_dim": 80, "max_position_embeddings": 64, )"
+       R"("tie_word_embeddings": true)"},
+      {"mpnet", 109'516'991, "", 40'496,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 3, )"
+       R"("num_attention_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("relative_attention_num_buckets": 32)"},
+      {"nomic_bert", 137'354'304, "", 26'884,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("type_vocab_size": 3, "head_dim": 24)"},
+      {"gte", 306'210'496, "", 16'480,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("type_vocab_size": 2)"},
+      {"jina_embeddings_v3", 559'616'146, "", 50'594,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 3)"},
+      {"eurobert", 310'266'624, "", 19'168,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 1, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 1, )"
+       R"("intermediate_size": 80, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": false, "head_dim": 16, "attention_bias": true, )"
+       R"("mlp_bias": false, "mask_token_id": 2)"},
+      {"hunyuan_vl_text", 7'667'982'336, R"("head_dim": 128)", 38'496,
+       R"("architectures": ["HunYuanVLTextModel"], "vocab_size": 130, )"
+       R"("hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 8, )"
+       R"("num_key_value_heads": 2, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": true, "head_dim": 16)"},
+      {"granite_docling_text", 386'630'656, "", 111'488,
+       R"("architectures": ["GraniteDoclingTextModel"], "vocab_size": 130, )"
+       R"("hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 8, )"
+       R"("num_key_value_heads": 1, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": true, "head_dim": 16, "mlp_bias": true)"},
+      {"cosmos3_edge_text", 1'946'273'792, "", 56'720,
+       R"("architectures": ["Cosmos3EdgeTextModel"], "vocab_size": 96, )"
+       R"("hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 8, )"
+       R"("num_key_value_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("attention_bias": true, "mlp_bias": true, "head_dim": 16, )"
+       R"("rope_parameters": {"mrope_section": [4, 2, 2], "rope_theta": 10000.0, )"
+       R"("rope_type": "default"})"},
+      {"deepseek_ocr2_text", 38'503'739'392,
+       R"("mlp_layer_types": ["dense", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse"], "num_experts_per_tok": 6)",
+       30'176,
+       R"("architectures": ["DeepseekOcr2TextModel"], "vocab_size": 130, )"
+       R"("hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 8, )"
+       R"("num_key_value_heads": 4, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("attention_bias": false, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 40, "mlp_layer_types": ["dense"], )"
+       R"("mlp_bias": true, "n_routed_experts": 4, "n_shared_experts": 2)"},
+      {"unlimited_ocr_text", 2'934'734'080, "", 47'264,
+       R"("architectures": ["UnlimitedOcrTextModel"], "vocab_size": 130, )"
+       R"("hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, )"
+       R"("num_key_value_heads": 4, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("attention_bias": true, "num_experts_per_tok": 1, )"
+       R"("moe_intermediate_size": 24, "mlp_layer_types": ["dense", "dense", )"
+       R"("sparse"], "mlp_bias": false, "n_routed_experts": 8, )"
+       R"("n_shared_experts": 1, "sliding_window": 8)"},
+      {"muse_glimmer_text", 27'854'780'928, "", 45'024,
+       R"("architectures": ["MuseGlimmerTextModel"], "vocab_size": 130, )"
+       R"("hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, )"
+       R"("num_key_value_heads": 4, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("attention_bias": true, "head_dim": 24, )"
+       R"("layer_types": ["sliding_attention", "sliding_attention"], )"
+       R"("sliding_window": 8)"},
+      {"muse_spark_text", 819'990'536'192, "", 40'448,
+       R"("architectures": ["MuseSparkTextModel"], "vocab_size": 130, )"
+       R"("hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 8, )"
+       R"("num_key_value_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("attention_bias": false, "head_dim": 8, )"
+       R"("layer_types": ["sliding_attention"], "sliding_window": 8, )"
+       R"("mlp_layer_types": ["dense"], "num_experts_per_tok": 2, )"
+       R"("moe_intermediate_size": 40, "num_local_experts": 4, )"
+       R"("moe_hidden_size": 24)"},
+      {"step3p5", 195'843'833'088, "", 142'112,
+       R"("architectures": ["Step3p7TextModel"], "vocab_size": 130, )"
+       R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, )"
+       R"("num_key_value_heads": 2, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("attention_bias": false, "head_dim": 24, )"
+       R"("layer_types": ["full_attention", "sliding_attention"], )"
+       R"("sliding_window": 8, "mlp_layer_types": ["sparse", "sparse"], )"
+       R"("num_experts_per_tok": 2, "moe_intermediate_size": 40, )"
+       R"("mlp_bias": false, "num_sliding_attention_heads": 8, )"
+       R"("n_routed_experts": 4, "share_expert_dim": 56, )"
+       R"("per_layer_config": {"1": {"num_attention_heads": 8}})"},
+      {"molmo2_text", 8'191'259'648, "", 137'656,
+       R"("architectures": ["Molmo2TextModel"], "vocab_size": 96, )"
+       R"("hidden_size": 64, "num_hidden_layers": 7, "num_attention_heads": 8, )"
+       R"("num_key_value_heads": 1, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("attention_bias": false, "head_dim": 8, "additional_vocab_size": 16, )"
+       R"("qk_norm_type": "olmo", "norm_after": true)"},
+      {"glm5_next_text", 313'326'816'766, "", 106'188,
+       R"("architectures": ["Glm5NextTextModel"], "vocab_size": 130, )"
+       R"("hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 8, )"
+       R"("num_key_value_heads": 8, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("q_lora_rank": 24, "kv_lora_rank": 16, "qk_rope_head_dim": 0, )"
+       R"("qk_nope_head_dim": 16, "v_head_dim": 8, "n_routed_experts": 4, )"
+       R"("n_shared_experts": 1, "n_group": 1, "topk_group": 1, )"
+       R"("attention_bias": true, "num_experts_per_tok": 2, )"
+       R"("moe_intermediate_size": 24, "mlp_layer_types": ["sparse", "sparse", )"
+       R"("dense"], "index_n_heads": 4, "index_head_dim": 16, "index_topk": 8, )"
+       R"("indexer_types": ["full", "shared", "full"], "index_kpool": 1, )"
+       R"("hc_mult": 2, "linear_num_heads": 2, "linear_head_dim": 8, )"
+       R"("linear_conv_kernel_dim": 2, "layer_types": ["indexed_attention", )"
+       R"("indexed_attention", "linear_attention"])"},
+      {"mistral_large4_text", 1'050'118'202'880, "", 497'144,
+       R"("architectures": ["MistralLarge4TextModel"], "vocab_size": 130, )"
+       R"("hidden_size": 64, "num_hidden_layers": 7, "num_attention_heads": 8, )"
+       R"("num_key_value_heads": 8, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, )"
+       R"("v_head_dim": 8, "n_routed_experts": 8, "n_shared_experts": 1, )"
+       R"("n_group": 1, "topk_group": 1, "attention_bias": true, )"
+       R"("num_experts_per_tok": 2, "moe_intermediate_size": 40, )"
+       R"("mlp_layer_types": ["dense", "sparse", "sparse", "dense", "sparse", )"
+       R"("sparse", "dense"], "index_n_heads": 2, "index_head_dim": 16, )"
+       R"("index_topk": 8, "indexer_types": ["full", "shared", "shared", "full", )"
+       R"("full", "full", "shared"], "kv_source_layers": [0, 1, 2, 3, 4, 5, 6], )"
+       R"("no_rope_layers": [0, 1, 0, 1, 0, 1, 0])"},
+      {"dots3_note_text", 279'551'718'016, "", 44'448,
+       R"("vocab_size": 130, "hidden_size": 32, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 4, )"
+       R"("intermediate_size": 48, "max_position_embeddings": 128, )"
+       R"("tie_word_embeddings": true, "q_lora_rank": 24, "kv_lora_rank": 16, )"
+       R"("qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16, )"
+       R"("n_routed_experts": 4, "n_shared_experts": 1, "n_group": 1, )"
+       R"("topk_group": 1, "attention_bias": true, "num_experts_per_tok": 2, )"
+       R"("moe_intermediate_size": 24, "mlp_layer_types": ["sparse", "dense"], )"
+       R"("index_n_heads": 4, "index_head_dim": 16, "index_topk": 8, )"
+       R"("sliding_window": 8, "shared_experts_intermediate_size": 56, )"
+       R"("layer_types": ["indexed_attention", "indexed_attention"], )"
+       R"("per_layer_config": {})"},
+      {"ernie4_5_vl_moe_text", 28'624'635'776, "", 243'232,
+       R"("architectures": ["Ernie4_5_VLMoeTextModel"], "vocab_size": 130, )"
+       R"("hidden_size": 32, "num_hidden_layers": 6, "num_attention_heads": 8, )"
+       R"("num_key_value_heads": 2, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("mlp_layer_types": ["sparse", "sparse", "dense", "sparse", "dense", )"
+       R"("sparse"], "use_bias": false, "moe_k": 2, )"
+       R"("rope_parameters": {"mrope_section": [0, 0, 2], "rope_theta": 500000.0, )"
+       R"("rope_type": "default"}, "moe_num_experts": 8, )"
+       R"("moe_num_shared_experts": 1, "moe_intermediate_size": [40, 24])"},
   };
   return rows;
 }

@@ -173,11 +173,50 @@ TEST_CASE("usual keys that a family's class does not read say what it builds, or
     CHECK_THAT(message_of([&] { import_with(family, "\"head_dim\": 24"); }),
                ContainsSubstring("found 24, " + builds + "16"));
   }
-  for (const std::string family : {"phi", "stablelm", "olmoe", "bitnet"}) {
+  CHECK_THAT(
+      message_of([&] { import_with("stablelm", "\"num_key_value_heads\": 2, \"head_dim\": 24"); }),
+      ContainsSubstring("found 24, " + builds + "16"));
+  for (const std::string family : {"glm5_next_text", "dots3_note_text"}) {
     INFO(family);
-    CHECK_THAT(
-        message_of([&] { import_with(family, "\"num_key_value_heads\": 2, \"head_dim\": 24"); }),
-        ContainsSubstring("found 24, " + builds + "16"));
+    CHECK_THAT(message_of([&] {
+                 import_text("{\"text_config\": {\"model_type\": \"" + family +
+                             "\", \"num_attention_heads\": 4, \"num_key_value_heads\": 2}}");
+               }),
+               ContainsSubstring("found 2, " + builds + "4"));
+  }
+}
+
+TEST_CASE(
+    "heads wider than the hidden state's part are counted where the family's class reads them") {
+  const auto counted = [](const std::string& more) {
+    return parameters(import_text(R"({"model_type": "phi", "vocab_size": 96, "hidden_size": 64,
+      "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "intermediate_size": 80, "max_position_embeddings": 128, "tie_word_embeddings": false)" +
+                                  more + "}")
+                          .model);
+  };
+  // Of transformers 5.23.0 on the meta device.
+  CHECK(counted("") == 35'504);
+  CHECK(counted(", \"head_dim\": 24") == 41'712);
+  CHECK(counted(", \"qk_layernorm\": true") == 35'568);
+}
+
+TEST_CASE("heads must fill the hidden width where norms are built for that") {
+  const auto import_with = [](const std::string& family, const std::string& key) {
+    const std::string experts =
+        family == "olmoe" ? R"("num_experts": 4, "num_experts_per_tok": 2, )" : "";
+    return import_text("{\"model_type\": \"" + family + "\", " + experts +
+                       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 1,
+                          "num_attention_heads": 4, "max_position_embeddings": 128,
+                          "intermediate_size": 80, "num_key_value_heads": 2, )" +
+                       key + "}");
+  };
+  for (const std::string family : {"olmoe", "bitnet", "phi"}) {
+    INFO(family);
+    const std::string norms = family == "phi" ? "\"qk_layernorm\": true, " : "";
+    CHECK_THAT(message_of([&] { import_with(family, norms + "\"head_dim\": 24"); }),
+               ContainsSubstring("head_dim: 4 heads of 24 do not fill hidden_size = 64"));
+    CHECK(import_with(family, norms + "\"head_dim\": 16").model.transformer->head_width == 16);
   }
 }
 
@@ -321,4 +360,65 @@ TEST_CASE("ZAYA's files need a window where layers have one, and pass one expert
              ContainsSubstring("expected a window"));
   CHECK_THAT(message_of([&] { import_text("{" + config + R"(, "num_experts_per_tok": 2})"); }),
              ContainsSubstring("only 1 is known"));
+}
+
+TEST_CASE(
+    "BART's decoder alone is refused, and its words are kept three times where none are tied") {
+  const auto imported = [](const std::string& more) {
+    return import_text(R"({"model_type": "bart", "vocab_size": 96, "d_model": 32,
+      "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 4,
+      "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 40,
+      "max_position_embeddings": 64)" +
+                       more + "}");
+  };
+  CHECK_THAT(message_of([&] { imported(R"(, "architectures": ["BartForCausalLM"])"); }),
+             ContainsSubstring("\"BartForCausalLM\" is a decoder without its encoder"));
+  // Encoder, decoder, head and a table for all of them, instead of one.
+  CHECK(parameters(imported(R"(, "tie_word_embeddings": false)").model) -
+            parameters(imported("").model) ==
+        3 * 96 * 32);
+  CHECK_THAT(message_of([&] { imported(R"(, "normalize_before": true)"); }),
+             ContainsSubstring("found true, but the class in transformers does not read it and "
+                               "builds false"));
+  CHECK_THAT(message_of([] { import_text(R"({"model_type": "albert", "hidden_size": 64})"); }),
+             ContainsSubstring("all its blocks are one and the same"));
+}
+
+TEST_CASE("Step 3.5's published files say once how many heads blocks with a window have") {
+  const auto imported = [](const std::string& more) {
+    return import_text(R"({"text_config": {"model_type": "step3p5", "num_hidden_layers": 4,
+      "hidden_size": 64, "num_attention_heads": 4, "num_attention_groups": 2, "head_dim": 16,
+      "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention",
+      "sliding_attention", "full_attention"], )" +
+                       more + "}}")
+        .model;
+  };
+  const Model model = imported(R"("num_sliding_attention_heads": 6)");
+  CHECK(model == imported(R"("attention_other_setting": {"attention_type": "sliding_attention",
+      "num_attention_heads": 6, "num_attention_groups": 2, "head_dim": 16})"));
+  CHECK(model == imported(R"("per_layer_config": {"01": {"num_attention_heads": 6},
+      "2": {"num_attention_heads": 6}})"));
+  CHECK_THAT(message_of([&] { imported(R"("num_sliding_attention_heads": 5)"); }),
+             ContainsSubstring("2 key-value heads do not divide the 5 heads of layer 1"));
+  CHECK_THAT(message_of([&] { imported(R"("per_layer_config": {"7": {}})"); }),
+             ContainsSubstring("expected the index of a layer"));
+  // Experts from the fourth layer on, or where a list says.
+  CHECK(imported(R"("moe_layers_enum": "3")") == imported(R"("moe_layers_enum": [3])"));
+  CHECK(imported(R"("moe_layers_enum": "3")") == imported(R"("rms_norm_eps": 1e-5)"));
+}
+
+TEST_CASE("ERNIE 4.5 VL keeps experts of images, which lie where experts do") {
+  const Profile profile = import_text(R"({"text_config": {"model_type": "ernie4_5_vl_moe_text",
+    "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4,
+    "moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": [32, 16]}})");
+  CHECK_THAT(profile.warnings.back(), ContainsSubstring("experts of images (8 in each layer"));
+  const Layer& layer = profile.model.layers[2];
+  const auto weights = [&](int parts) {
+    return layer_operations(*profile.model.transformer, layer,
+                            {.sequence = 64, .expert_parallel = parts})
+        .expert_weights;
+  };
+  // Three matrices of 32 x 64 and three of 16 x 64 in each of eight experts.
+  CHECK(weights(1) == 8 * 3 * (32 + 16) * 64);
+  CHECK(weights(2) == weights(1) / 2);
 }

@@ -24,21 +24,29 @@ const std::vector<Wrapper>& wrappers() {
       {"audioflamingo3", "qwen2", "FFF FFF FFF"},
       {"blip-2", "opt", "TFT TFT TFT"},
       {"cohere2_vision", "cohere2", "TTT FFF TTT"},
+      {"cosmos3_edge", "cosmos3_edge_text", "FFF FFF FFF"},
       {"cosmos3_omni", "qwen3_vl_text", "FFF FFF TTT"},
       {"deepseek_vl", "llama", "TTT FFF TTT"},
       {"deepseek_vl_hybrid", "llama", "TTT FFF TTT"},
+      {"dots3_note", "dots3_note_text", "FFF FFF TTT"},
       {"exaone4_5", "exaone4", "FFF FFF TTT"},
+      {"florence2", "bart", "TTT FFF TTT"},
       {"gemma3", "gemma3_text", "TTT FFF TTT"},
       {"gemma4", "gemma4_text", "TTT FFF TTT"},
       {"glm46v", "glm4v_text", "FFF FFF TTT"},
       {"glm4v", "glm4v_text", "FFT FFT TTT"},
       {"glm4v_moe", "glm4v_moe_text", "FFT FFT TTT"},
+      {"glm5_next", "glm5_next_text", "FFF FFF TTT"},
       {"glm_ocr", "glm_ocr_text", "FFT FFT TTT"},
       {"glmasr", "llama", "TTT FFF TTT"},
+      {"glmga", "glm4v_text", "FFF FFF TTT"},
       {"got_ocr2", "qwen2", "TTT FFF TTT"},
       {"granite4_vision", "granite", "FFF FFF TTT"},
+      {"granite_docling", "granite_docling_text", "TTT FFF TTT"},
       {"granite_speech", "granite", "TTT FFF TTT"},
       {"granite_speech_plus", "granite", "TTT FFF TTT"},
+      {"hunyuan_vl", "hunyuan_vl_text", "TTT TFT TTT"},
+      {"hyperclovax_vision_v2", "hyperclovax", "TTT FFF TTT"},
       {"idefics2", "mistral", "FFF FFF TTT"},
       {"idefics3", "llama", "FFF FFF TTT"},
       {"instructblip", "opt", "TFT TFT TFT"},
@@ -47,6 +55,7 @@ const std::vector<Wrapper>& wrappers() {
       {"janus", "llama", "TTT FFF TTT"},
       {"kimi_k25", "deepseek_v3", "TTT FFF TTT"},
       {"lfm2_vl", "lfm2", "TTT FFF TTT"},
+      {"lfm3_vl", "lfm3", "TTT FFF TTT"},
       {"lighton_ocr", "qwen3", "TTT FFF TTT"},
       {"llama4", "llama4_text", "FFT FFT FFT"},
       {"llava", "llama", "FFT FFT TTT"},
@@ -57,7 +66,11 @@ const std::vector<Wrapper>& wrappers() {
       {"minicpmv4_6", "qwen3_5_text", "FFF FFF TTT"},
       {"minicpmv4_7", "qwen3_5_text", "FFF FFF TTT"},
       {"mistral3", "mistral", "TTT FFF TTT"},
+      {"mistral_large4", "mistral_large4_text", "FFF FFF TTT"},
+      {"molmo2", "molmo2_text", "FFF FFF FFF"},
       {"moss_transcribe_diarize", "qwen3", "TTT FFF TTT"},
+      {"muse_glimmer", "muse_glimmer_text", "FFF FFF TTT"},
+      {"muse_spark", "muse_spark_text", "FFF FFF FFF"},
       {"musicflamingo", "qwen2", "FFF FFF FFF"},
       {"ovis2", "qwen2", "TTT FFF TTT"},
       {"paddleocr_vl", "ernie4_5", "TTT TFT TTT"},
@@ -66,16 +79,18 @@ const std::vector<Wrapper>& wrappers() {
       {"qianfan_ocr", "qwen3", "FFF FFF TTT"},
       {"qwen2_5_omni_thinker", "qwen2_5_omni_text", "FFF FFF TTT"},
       {"qwen2_5_vl", "qwen2_5_vl_text", "FFT FFT TTT"},
-      {"qwen3_omni_moe_thinker", "qwen3_omni_moe_text", "FFF FFF TTT"},
       {"qwen2_audio", "qwen2", "FFF FFF FFF"},
       {"qwen2_vl", "qwen2_vl_text", "FFT FFT TTT"},
       {"qwen3_5", "qwen3_5_text", "FFF FFF TTT"},
       {"qwen3_5_moe", "qwen3_5_moe_text", "FFF FFF TTT"},
       {"qwen3_asr", "qwen3", "TTT FFF TTT"},
+      {"qwen3_omni_moe_thinker", "qwen3_omni_moe_text", "FFF FFF TTT"},
       {"qwen3_vl", "qwen3_vl_text", "FFF FFF TTT"},
       {"qwen3_vl_moe", "qwen3_vl_moe_text", "FFF FFF TTT"},
       {"shieldgemma2", "gemma3_text", "TFT TFT TTT"},
       {"smolvlm", "llama", "FFF FFF TTT"},
+      {"step3p7", "step3p5", "FFF FFF TTT"},
+      {"unlimited_ocr", "unlimited_ocr_text", "FFF FFF TTT"},
       {"vibevoice", "qwen2", "FFT FFT FFT"},
       {"vibevoice_asr", "qwen2", "FFF FFF FFF"},
       {"video_llama_3", "qwen2", "FFT FFT TTT"},
@@ -222,6 +237,7 @@ TEST_CASE("a larger model's class ties its language part's head by default, or d
         .model.transformer->tied_head;
   };
   CHECK(tied("gemma4_unified", "gemma4_unified_text"));
+  CHECK(tied("ernie4_5_vl_moe", "ernie4_5_vl_moe_text"));
   CHECK(!tied("aria", "aria_text"));
   CHECK(!tied("cohere_compass", "cohere_compass_text"));
   CHECK(!tied("fuyu", "persimmon"));
@@ -243,4 +259,18 @@ TEST_CASE(
   CHECK(parameters(profile.model) == 100'416);
   CHECK_THAT(profile.warnings.front(),
              ContainsSubstring("\"audio_config\"") && ContainsSubstring("talker_config"));
+}
+
+TEST_CASE("a part that leaves its type to the larger model's is of the kind that its class has") {
+  const auto imported = [](const std::string& type, const std::string& inner) {
+    return import_huggingface("{\"model_type\": \"" + type + "\", \"text_config\": {" + inner +
+                                  "\"num_hidden_layers\": 2}}",
+                              "config.json")
+        .model;
+  };
+  CHECK(imported("step3p7", "") == imported("step3p7", R"("model_type": "step3p5", )"));
+  CHECK(imported("minimax_m3_vl", "") ==
+        imported("minimax_m3_vl", R"("model_type": "minimax_m3_vl_text", )"));
+  CHECK_THAT(message_of([&] { imported("llava", ""); }),
+             ContainsSubstring("the key \"model_type\" is missing"));
 }
