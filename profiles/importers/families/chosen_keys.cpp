@@ -232,7 +232,9 @@ BlockIndexer read_block_indexer(Keys& keys) {
   indexer.block = older.count("sparse_block_size", indexer.block);
   indexer.blocks = older.count("sparse_topk_blocks", indexer.blocks);
   indexer.chooses = older.numbers("sparse_attention_freq");
-  older.ignore({"sparse_local_block"});
+  older.same("use_sparse_attention", true);
+  older.only("sparse_score_type", {"max"});
+  older.ignore({"sparse_local_block", "sparse_init_block", "sparse_disable_index_value"});
   older.refuse_unread("minimax_m3_vl_text");
   return indexer;
 }
@@ -291,7 +293,12 @@ Blueprint read_minimax_m3(Keys& keys) {
   set_experts(keys, "num_experts_per_tok", blueprint.numbers, mixing);
   const Steps dense =
       feed_forward({.hidden = sizes.hidden, .inner = keys.count("dense_intermediate_size", 12288)});
-  keys.ignore({"swiglu_alpha", "swiglu_limit"});
+  // Published files say what the class builds all the same.
+  keys.same("use_qk_norm", true);
+  keys.only("qk_norm_type", {"per_head"});
+  keys.same("attention_output_gate", false);
+  keys.same("n_shared_experts", std::int64_t{1});
+  keys.ignore({"swiglu_alpha", "swiglu_limit", "use_gemma_norm", "use_routing_bias"});
   for (std::size_t block = 0; block < words.size(); ++block) {
     const bool is_sparse = words[block] == chooses;
     shape.window = is_sparse ? indexer.blocks * indexer.block : 0;
