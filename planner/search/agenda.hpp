@@ -16,6 +16,7 @@
 #include <limits>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "planner/relaxations/relaxations.hpp"
@@ -38,6 +39,13 @@ struct Subproblem {
 
 enum class MethodKind { propose, relax, enumerate };
 
+/// How far a method has come with those it chose.
+struct Worked {
+  std::size_t parts = 0;   ///< that were worked on
+  std::size_t left = 0;    ///< that are still to be
+  std::int64_t spent = 0;  ///< of the effort
+};
+
 /// What `Search` applies to its subproblems, `Search::Part`. Either it is worked through, by
 /// `choose` and `work`, or it goes its own way, by `whole`.
 template <class Search>
@@ -56,6 +64,8 @@ struct Method {
   Parts (Search::*choose)() = nullptr;
   /// Side by side, on some of them.
   void (Search::*work)(Batch batch, const Method& method) = nullptr;
+  /// Whether to leave it at that; null: no.
+  bool (Search::*gives_up)(const Worked& worked) = nullptr;
   std::size_t most = std::numeric_limits<std::size_t>::max();  ///< of those chosen
   std::size_t at_once = 1;
   /// One at a time first, until there is an incumbent, and with it a limit.
@@ -81,6 +91,8 @@ void work_through(Search& search, const Method<Search>& method) {
   while (std::exchange(goes_on, false)) {
     Parts parts = (search.*method.choose)();
     parts.resize(std::min(parts.size(), method.most));
+    Worked worked;
+    const std::int64_t before = search.effort().left;
     for (std::size_t next = 0; next < parts.size() && !search.ends(method);) {
       Parts batch;
       for (; next < parts.size() && batch.size() < size; ++next) {
@@ -92,6 +104,13 @@ void work_through(Search& search, const Method<Search>& method) {
       search.report();
       goes_on = method.repeats;
       if (goes_on) break;
+      if (method.gives_up == nullptr) continue;
+      worked.parts += batch.size();
+      worked.spent = before - search.effort().left;
+      const auto rest = std::span(parts).subspan(next);
+      worked.left = static_cast<std::size_t>(
+          std::ranges::count_if(rest, [&](const auto* part) { return search.takes(*part); }));
+      if ((search.*method.gives_up)(worked)) return;
     }
   }
 }

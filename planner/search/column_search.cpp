@@ -164,6 +164,22 @@ void ColumnSearch::raise(Batch batch, const Row& row) {
   work_on(batch, [&](ColumnWork& work) { work.raise(row.rounds); });
 }
 
+/// Whether those left are so many that there is no effort for all of them: then the bound, which is
+/// the least of all, stays where it is.
+bool ColumnSearch::are_too_many(const Worked& worked) {
+  constexpr std::size_t enough_to_tell = 64;
+  constexpr double far_more = 2;
+  if (worked.parts < enough_to_tell) return false;
+  const double each = static_cast<double>(worked.spent) / static_cast<double>(worked.parts);
+  return each * static_cast<double>(worked.left) >
+         far_more * static_cast<double>(judge_.effort().left);
+}
+
+bool ColumnSearch::are_too_many_to_prove(const Worked& worked) {
+  may_prove_ = may_prove_ && !are_too_many(worked);
+  return !may_prove_;
+}
+
 /// What takes long is left for later.
 void ColumnSearch::climb(Batch batch, const Row& row) {
   const std::int64_t share = judge_.effort().left / row.parts;
@@ -238,11 +254,14 @@ std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
           .name = "paths",
           .choose = &Self::open_branches,
           .work = &Self::raise,
+          .gives_up = &Self::are_too_many_to_prove,
           .at_once = 8,
           .rounds = 3},
+      Row{.name = "those done with", .whole = &Self::let_go_of_closed},
       // Walks over many stages seldom come to an end.
       Row{.kind = enumerate,
           .name = "walk",
+          .applies = &Self::may_prove,
           .choose = &Self::open_of_few_stages,
           .work = &Self::walk,
           .at_once = 2,
@@ -250,14 +269,16 @@ std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
           .rounds = 10},
       Row{.kind = relax,
           .name = "paths",
+          .applies = &Self::may_prove,
           .choose = &Self::open_branches,
           .work = &Self::raise,
+          .gives_up = &Self::are_too_many,
           .at_once = 8,
           .rounds = 30},
       // As long as nothing fits, one look at each is enough.
       Row{.kind = enumerate,
           .name = "walk",
-          .applies = &Self::has_limit,
+          .applies = &Self::may_prove_limit,
           .choose = &Self::open_of_few_stages,
           .work = &Self::walk,
           .at_once = 2,
@@ -273,6 +294,7 @@ std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
           .parts = 24},
       Row{.kind = enumerate,
           .name = "proofs up to a limit",
+          .applies = &Self::may_prove,
           .choose = &Self::open_by_least,
           .work = &Self::climb,
           .at_once = 4,
@@ -286,39 +308,55 @@ std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
           .parts = 24},
       Row{.kind = relax,
           .name = "paths",
+          .applies = &Self::may_prove,
           .choose = &Self::open_branches,
           .work = &Self::raise,
+          .gives_up = &Self::are_too_many,
           .at_once = 8,
           .rounds = 120},
       Row{.kind = relax,
           .name = "paths",
-          .applies = &Self::is_thorough,
+          .applies = &Self::may_prove_thoroughly,
           .choose = &Self::open_branches,
           .work = &Self::raise,
+          .gives_up = &Self::are_too_many,
           .at_once = 8,
           .rounds = 1000},
       Row{.kind = propose,
           .name = "cut by cut",
+          .applies = &Self::may_prove,
           .choose = &Self::open_branches,
           .work = &Self::improve,
+          .at_once = 4,
+          .parts = 4},
+      Row{.kind = propose,
+          .name = "cut by cut, the most promising alone",
+          .applies = &Self::may_not_prove,
+          .choose = &Self::open_branches,
+          .work = &Self::improve,
+          .most = 8,
           .at_once = 4,
           .parts = 4},
       // For the best plan there is by now.
       Row{.kind = enumerate,
           .name = "walk",
-          .applies = &Self::has_limit,
+          .applies = &Self::may_prove_limit,
           .choose = &Self::open_of_any_stages,
           .work = &Self::walk,
           .at_once = 2,
           .parts = 2,
           .rounds = 60},
-      Row{.kind = enumerate, .name = "proofs of the lowest", .whole = &Self::prove_lowest},
+      Row{.kind = enumerate,
+          .name = "proofs of the lowest",
+          .applies = &Self::may_prove,
+          .whole = &Self::prove_lowest},
   };
   return rows;
 }
 
 void ColumnSearch::search(std::function<void()> report) {
   report_ = std::move(report);
+  given_ = judge_.effort().left;
   carry_out(*this, agenda());
 }
 

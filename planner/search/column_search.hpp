@@ -11,7 +11,8 @@
 // 2. The best few are improved, cut by cut.
 // 3. Those still below the best plan raise their bound by paths
 //    (planner/relaxations/path_bound.hpp, and planner/relaxations/block_bound.hpp where layers
-//    are blocks), three rounds, then thirty, then more. What they come across is tried.
+//    are blocks), three rounds, then thirty, then more. What they come across is tried. Where they
+//    are far too many for that, the bound cannot rise, and the most promising are improved alone.
 //    Where layers are not blocks, what paths leave is walked through
 //    (planner/relaxations/path_walk.hpp), first where stages are few.
 // 4. Those that promise most are annealed. Then those still below the best plan, of blocks, prove
@@ -86,8 +87,11 @@ class ColumnSearch {
   bool is_open(const ColumnBranch& branch) const;
   bool stops() const { return judge_.stopped() || judge_.is_spent(); }
   bool is_enough() const { return stops() || gap() <= control_.gap; }
-  bool has_limit() const { return judge_.limit() < never; }
-  bool is_thorough() const { return control_.thorough; }
+  bool may_prove() const { return may_prove_; }
+  bool may_not_prove() const { return !may_prove_; }
+  /// And plans are known.
+  bool may_prove_limit() const { return may_prove_ && judge_.limit() < never; }
+  bool may_prove_thoroughly() const { return may_prove_ && control_.thorough; }
   double gap() const;
 
   // --- Which branches ---
@@ -105,6 +109,8 @@ class ColumnSearch {
   void improve(Batch batch, const Row& row);
   void anneal(Batch batch, const Row& row);
   void raise(Batch batch, const Row& row);
+  bool are_too_many(const Worked& worked);
+  bool are_too_many_to_prove(const Worked& worked);
   void climb(Batch batch, const Row& row);
   void walk(Batch batch, const Row& row);
   void narrow(ColumnBranch& branch);
@@ -126,6 +132,8 @@ class ColumnSearch {
   ColumnBounds bounds_;
   SpaceWorkers& workers_;
   std::vector<ColumnBranch> branches_;
+  std::int64_t given_ = 0;     ///< of the effort
+  bool may_prove_ = true;      ///< there is effort to raise all bounds
   std::size_t closed_ = 0;     ///< that were done with and let go
   Time closed_least_ = never;  ///< of them
   std::function<void()> report_;

@@ -16,6 +16,10 @@ void ColumnSearch::prove_lowest() {
   // What is left in the end is not enough for one more.
   constexpr std::int64_t parts = 16;
   const std::int64_t kept = judge_.effort().left / parts;
+  // Where a gap is good enough, proofs that do not raise the bound are worth what the search took
+  // before, in two parts.
+  const std::int64_t before_proofs = given_ - judge_.effort().left;
+  std::int64_t last_raised = judge_.effort().left;
   while (!is_enough() && judge_.effort().left > kept) {
     Branches batch = open_by_least();
     if (batch.empty()) return;
@@ -29,7 +33,8 @@ void ColumnSearch::prove_lowest() {
     // The last hundredth is worth half of what is left, each time.
     constexpr double near = 0.0101;
     Effort& effort = judge_.effort();
-    const std::int64_t reserve = gap() <= near ? effort.left / 2 : 0;
+    std::int64_t reserve = gap() <= near ? effort.left / 2 : 0;
+    if (control_.gap > 0) reserve = std::max(reserve, effort.left - before_proofs / 2);
     effort.left -= reserve;
     const std::int64_t share = effort.left;
     work_on(batch, [&](ColumnWork& work) { work.begin_proof(*limit, share); });
@@ -37,6 +42,8 @@ void ColumnSearch::prove_lowest() {
     prove_cases(batch);
     effort.left += reserve;
     if (known() == before) return;
+    if (lowest.least > std::get<0>(before)) last_raised = effort.left;
+    if (control_.gap > 0 && last_raised - effort.left >= before_proofs) return;
   }
 }
 

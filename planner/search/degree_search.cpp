@@ -61,6 +61,8 @@ SearchResult search_degrees(const Problem& problem, const SearchControl& control
   // Beside a plan that is known, which only a better one matters to, no degrees come first.
   if (control.only_scope && control.worth && problem.recompute_layers.empty())
     return search_at_once(problem, control, {});
+  // Where nobody counts steps, all at once: what one shows rules others out.
+  if (!control.effort && !control.stop.stop_requested()) return search_given(problem, control);
   const Space space(problem);
   SearchParts parts(control, 2);
   const SearchControl first = parts.next();

@@ -1,10 +1,9 @@
 // The exact search where there are several degrees of context and expert parallelism to try.
 //
-// First those asked for, or none, by themselves: with the effort, and in the order, of a question
-// that has no others. So the answer is never worse than that question's, and a search that is
-// stopped early has lost nothing by what it might have tried. Then all others at once, with as much
-// effort again: only what is better than the plan there is by then matters to them, which rules
-// most of them out by their bounds.
+// All of them at once: what a plan of one takes rules others out. With a given effort, or where a
+// stop is requested before it begins, first those asked for, or none, by themselves, as of a
+// question that has no others: so the answer is never worse than that question's. Then all others
+// at once, with as much effort again, of which only what is better than the plan there is matters.
 
 #pragma once
 
