@@ -13,8 +13,6 @@ namespace stagecraft {
 
 namespace {
 
-/// Some tenths of a second for each thing that stages may do again.
-
 /// By its own name, or by the one whose format it reads.
 const Exporter& exporter_for(const Target& target) {
   for (const Exporter& exporter : exporters) {
@@ -88,21 +86,49 @@ std::vector<Candidate> with_kernels(Problem problem, const LayerKernels& kernels
   return plans;
 }
 
-/// Not stopped by reasons that the row does not know: the exporter has the last word.
-void judge(FrameworkAnswer& answer, const Problem& problem, const std::vector<Candidate>& plans) {
-  Leaderboard board(1);
-  std::string reason;
-  for (const Candidate& plan : plans) {
-    const auto reasons = reasons_against(*answer.target, as_loaded(problem, plan.plan));
-    if (reasons.empty()) board.add(plan);
-    if (!reasons.empty() && reason.empty()) reason = reasons.front();
+/// The plans that a framework runs; the exporter has the last word, whose reasons the row does not
+/// know.
+class Runnable {
+ public:
+  Runnable(const Target& target, const Problem& problem) : target_(target), problem_(problem) {}
+
+  /// What stands in the way is told of the last ones.
+  void add(const std::vector<Candidate>& plans) {
+    std::vector<std::string> first;
+    for (const Candidate& plan : plans) {
+      const auto reasons = reasons_against(target_, as_loaded(problem_, plan.plan));
+      if (reasons.empty()) board_.add(plan);
+      if (first.empty()) first = reasons;
+    }
+    if (!first.empty()) reason_ = first.front();
   }
-  if (board.front() != nullptr) {
-    answer.best = *board.front();
-  } else {
-    answer.reason = reason.empty() ? "no plan was found in a short search" : reason;
+  /// Nothing slower is of use.
+  std::optional<Duration> worth() const {
+    const auto best = board_.best();
+    if (!best) return {};
+    return *best - Duration{1};
   }
-}
+  void answer(FrameworkAnswer& answer) const {
+    if (board_.front() != nullptr) {
+      answer.best = *board_.front();
+    } else {
+      answer.reason = reason_.empty() ? "no plan was found in a short search" : reason_;
+    }
+  }
+
+ private:
+  const Target& target_;
+  const Problem& problem_;
+  Leaderboard board_{1};
+  std::string reason_;
+};
+
+/// A question that was asked, and its answer.
+struct Asked {
+  Problem problem;
+  std::optional<Duration> worth;
+  std::vector<Candidate> plans;
+};
 
 }  // namespace
 
@@ -133,7 +159,7 @@ std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const
                                                    const std::vector<Candidate>& known,
                                                    const std::stop_token& stop, int threads) {
   std::vector<FrameworkAnswer> answers;
-  std::vector<std::pair<Problem, std::vector<Candidate>>> asked;
+  std::vector<Asked> asked;
   std::map<LayerKernels, std::vector<Candidate>> known_with;
   for (const Target* target : newest_targets()) {
     // An answer without backwards is no step, and what only trains answers no requests.
@@ -142,20 +168,26 @@ std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const
     answer.target = target;
     try {
       Problem own = for_target(problem, *target, said);
-      const auto same = std::ranges::find_if(
-          asked, [&](const auto& other) { return ask_the_same(other.first, own); });
-      const bool is_new = same == asked.end();
-      std::vector<Candidate> plans = is_new ? std::vector<Candidate>{} : same->second;
-      if (is_new && !stop.stop_requested()) {
-        const SearchControl control{
-            .stop = stop, .threads = threads, .effort = SearchControl::of_a_look, .explain = false};
-        plans = search_exact(own, control).plans;
-        asked.emplace_back(own, plans);
-      }
       const auto [found, is_first] = known_with.try_emplace(own.kernels);
       if (is_first) found->second = with_kernels(problem, own.kernels, known);
-      plans.insert(plans.end(), found->second.begin(), found->second.end());
-      judge(answer, problem, plans);
+      Runnable runnable(*target, problem);
+      runnable.add(found->second);
+      const std::optional<Duration> worth = runnable.worth();
+      const auto same = std::ranges::find_if(asked, [&](const Asked& other) {
+        return other.worth == worth && ask_the_same(other.problem, own);
+      });
+      if (same != asked.end()) {
+        runnable.add(same->plans);
+      } else if (!stop.stop_requested()) {
+        const SearchControl control{.stop = stop,
+                                    .threads = threads,
+                                    .worth = worth,
+                                    .effort = SearchControl::of_a_look,
+                                    .explain = false};
+        asked.push_back({own, worth, search_exact(own, control).plans});
+        runnable.add(asked.back().plans);
+      }
+      runnable.answer(answer);
     } catch (const Error& error) {
       answer.reason = error.message();
     }
