@@ -115,7 +115,7 @@ std::string family_of(const Json& config, const Json& outer) {
         concat("the layers of \"", type, "\" models cannot be described here: ", what),
         {std::string(names_families)});
   }
-  // A name alike is no invitation: "albert" is not "bert", and nobody mistypes it so.
+  // A name alike is no invitation: "rembert" is not "bert", and nobody mistypes it so.
   const std::string alike = closest(type, known);
   config["model_type"].fail(
       concat("the layers of \"", type, "\" models are not known",
