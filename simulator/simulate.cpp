@@ -5,6 +5,7 @@
 #include "profiles/error.hpp"
 #include "simulator/engines/clock.hpp"
 #include "simulator/engines/recording.hpp"
+#include "simulator/engines/repeats.hpp"
 
 namespace stagecraft {
 
@@ -22,6 +23,14 @@ void note_iteration(Recording& recording, const Program& program, const Clock& c
   }
 }
 
+std::vector<Duration> ends_of(const Program& program, const Clock& clock) {
+  std::vector<Duration> ends(program.work.size(), Duration{0});
+  for (const std::vector<int>& order : program.order) {
+    for (const int work : order) ends[static_cast<std::size_t>(work)] = clock.end(work);
+  }
+  return ends;
+}
+
 }  // namespace
 
 Costs uniform(const Program& program, const ChunkCosts& chunk, Duration transfer) {
@@ -35,6 +44,7 @@ Timeline simulate(const Program& program, const Costs& costs, const SimulateOpti
   if (options.iterations < 1) {
     fail("simulate: needs at least one iteration, not ", options.iterations);
   }
+  if (options.iterations > 1) require_whole(program, "a run of several iterations");
   Clock clock(program, costs);
   Recording recording(program);
   for (int iteration = 0; iteration < options.iterations; ++iteration) {
@@ -42,7 +52,9 @@ Timeline simulate(const Program& program, const Costs& costs, const SimulateOpti
     clock.run();
     note_iteration(recording, program, clock, iteration);
   }
-  return std::move(recording).timeline();
+  Timeline timeline = std::move(recording).timeline();
+  if (program.left_out) timeline.repeat = RepeatFinder(program).get(ends_of(program, clock));
+  return timeline;
 }
 
 }  // namespace stagecraft

@@ -13,8 +13,10 @@
 #include "planner/costs/paired_passes.hpp"
 #include "planner/plan/plan_fault.hpp"
 #include "profiles/error.hpp"
+#include "profiles/index.hpp"
 #include "profiles/request_state.hpp"
 #include "profiles/text.hpp"
+#include "simulator/engines/repeats.hpp"
 #include "simulator/schedules/schedules.hpp"
 
 namespace stagecraft {
@@ -380,6 +382,59 @@ Compiled compile_columns(const Plan& plan, CostBook& book, int columns, bool to_
 
 }  // namespace
 
+namespace {
+
+/// Forwards and backwards, a half as one, of the plan's columns that are compiled.
+std::int64_t passes_of(const Plan& plan, int columns) {
+  std::int64_t passes = 0;
+  for (const Stage& stage : plan.stages) {
+    passes += 2 * std::ssize(stage.devices) * plan.batch.microbatches;
+  }
+  return passes * plan.schedule.sequence_chunks / columns;
+}
+
+/// What the order of a plan's replicas depends on.
+LowerOptions turns_of(const Plan& plan, int columns) {
+  LowerOptions options{.replica_policy = plan.replicas};
+  for (const Stage& stage : plan.stages)
+    options.replicas.emplace_back(stage.devices.size() / index(columns));
+  return options;
+}
+
+Plan with_microbatches(Plan plan, int microbatches) {
+  plan.batch.microbatches = microbatches;
+  plan.batch.global = plan.batch.microbatch * microbatches;
+  return plan;
+}
+
+/// As `compile_columns`, of a plan with more instructions than are worked out in full if it can be.
+/// Where stages differ it takes a while until a period shows, so more and more are tried.
+Compiled compile_counted_columns(const Plan& plan, CostBook& book, int columns, bool to_run) {
+  const std::int64_t passes = passes_of(plan, columns);
+  const ScheduleShape shape = shape_of(plan);
+  const std::int64_t pipelines = std::max<std::int64_t>(1, passes / passes_of(shape));
+  for (std::int64_t some = most_in_full / 4; 4 * some < passes; some *= 4) {
+    const auto shorter = shortened(find_schedule(plan.schedule.name), shape, some / pipelines,
+                                   turns_of(plan, columns));
+    if (!shorter) break;
+    Compiled compiled = compile_columns(with_microbatches(plan, shorter->shape.microbatches), book,
+                                        columns, to_run);
+    compiled.program.left_out = shorter->left_out;
+    if (shows_period(compiled.program, compiled.costs)) return compiled;
+  }
+  return compile_columns(plan, book, columns, to_run);
+}
+
+void note_what_is_counted(Compiled& compiled) {
+  if (!compiled.program.left_out) return;
+  compiled.notes.push_back(concat("the order repeats: ", compiled.program.microbatches,
+                                  " microbatches are worked out, and the ",
+                                  compiled.program.left_out->microbatches,
+                                  " others counted, to the nanosecond"));
+}
+
+}  // namespace
+
 Costs cost_program(const Compiled& compiled, const Plan& plan, CostBook& book) {
   const int columns = compiled.stand_ins.empty()
                           ? 1
@@ -393,7 +448,7 @@ Compiled compile_valid(const Plan& plan, CostBook& book) {
 
 Compiled compile_column(const Plan& plan, CostBook& book) {
   const int columns = columns_of(plan, book);
-  Compiled compiled = compile_columns(plan, book, columns, false);
+  Compiled compiled = compile_counted_columns(plan, book, columns, false);
   if (columns > 1) compiled.stand_ins = stand_ins(plan, columns, compiled.devices);
   return compiled;
 }
@@ -402,12 +457,9 @@ Compiled compile_to_read(const Plan& plan, const Profile& profile, const Cluster
   constexpr std::int64_t most_read = 100'000;
   validate(plan, profile.model, cluster);
   CostBook book(profile, cluster, book_setting(plan));
-  std::int64_t passes = 0;
-  for (const Stage& stage : plan.stages) {
-    passes += 2 * std::ssize(stage.devices) * plan.batch.microbatches;
-  }
-  const int columns = passes > most_read ? columns_of(plan, book) : 1;
-  Compiled compiled = compile_columns(plan, book, columns, true);
+  const int columns = passes_of(plan, 1) > most_read ? columns_of(plan, book) : 1;
+  Compiled compiled = compile_counted_columns(plan, book, columns, true);
+  note_what_is_counted(compiled);
   if (columns == 1) return compiled;
   compiled.stand_ins = stand_ins(plan, columns, compiled.devices);
   compiled.notes.push_back(
@@ -419,6 +471,14 @@ Compiled compile(const Plan& plan, const Profile& profile, const Cluster& cluste
   validate(plan, profile.model, cluster);
   CostBook book(profile, cluster, book_setting(plan));
   return compile_valid(plan, book);
+}
+
+Compiled compile_counted(const Plan& plan, const Profile& profile, const Cluster& cluster) {
+  validate(plan, profile.model, cluster);
+  CostBook book(profile, cluster, book_setting(plan));
+  Compiled compiled = compile_counted_columns(plan, book, 1, true);
+  note_what_is_counted(compiled);
+  return compiled;
 }
 
 Compiled compile_with_norm(const Plan& plan, const Profile& profile, const Cluster& cluster) {

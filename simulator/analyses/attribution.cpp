@@ -5,6 +5,7 @@
 
 #include "profiles/index.hpp"
 #include "simulator/engines/compiled.hpp"
+#include "simulator/engines/repeats.hpp"
 
 namespace stagecraft {
 
@@ -14,6 +15,22 @@ namespace {
 bool counts(const Work& work, int number) {
   return work.lane == Lane::compute && (!work.fused_with || *work.fused_with > number);
 }
+
+/// How often each microbatch's work comes: once, but for what repeats.
+class Counts {
+ public:
+  Counts() = default;
+  Counts(const Program& program, const WorkTimes& times) {
+    if (program.left_out) repeat_ = RepeatFinder(program).get(times.end);
+  }
+  int of(const Work& work) const {
+    return repeat_ ? repeat_->count(work.instruction.microbatch) : 1;
+  }
+  Duration added() const { return repeat_ ? repeat_->added() : Duration{0}; }
+
+ private:
+  std::optional<Repeat> repeat_;
+};
 
 /// What one run says: its length, and what each device did in it.
 struct Run {
@@ -28,14 +45,17 @@ Duration& part_of(Attribution& device, Op op) {
 
 Run run(const Program& program, const CompiledProgram& compiled, const Costs& costs) {
   const WorkTimes times = compiled.times(costs);
+  const Counts how_often(program, times);
   Run result{.step = {}, .devices = std::vector<Attribution>(index(program.devices))};
   for (int i = 0; i < static_cast<int>(program.work.size()); ++i) {
     const Work& work = program.work[index(i)];
     result.step = std::max(result.step, times.end[index(i)]);
     if (!counts(work, i)) continue;
     Attribution& device = result.devices[index(program.chunks[index(work.chunk)].device)];
-    part_of(device, work.instruction.op) += times.end[index(i)] - times.start[index(i)];
+    part_of(device, work.instruction.op) +=
+        how_often.of(work) * (times.end[index(i)] - times.start[index(i)]);
   }
+  result.step += how_often.added();
   return result;
 }
 
@@ -83,13 +103,14 @@ constexpr std::array operations{Operation{Op::forward, &ChunkCosts::forward},
                                 Operation{Op::update, &ChunkCosts::update}};
 
 /// Every instruction of this operation on a device takes an equal part of the devices' mean.
-void spread(const Program& program, const Costs& given, const Operation& operation, Costs& costs) {
+void spread(const Program& program, const Counts& counts, const Costs& given,
+            const Operation& operation, Costs& costs) {
   Duration sum{0};
   std::vector<int> count(index(program.devices), 0);
   for (const Work& work : program.work) {
     if (work.instruction.op != operation.op) continue;
-    sum += given.chunks[index(work.chunk)].*operation.cost;
-    ++count[index(program.chunks[index(work.chunk)].device)];
+    sum += counts.of(work) * given.chunks[index(work.chunk)].*operation.cost;
+    count[index(program.chunks[index(work.chunk)].device)] += counts.of(work);
   }
   for (std::size_t chunk = 0; chunk < costs.chunks.size(); ++chunk) {
     const int instructions = count[index(program.chunks[chunk].device)];
@@ -108,13 +129,13 @@ Duration cost_of_pair(const Program& program, const Costs& costs, const Work& fo
 }
 
 /// The same for fused pairs, if there are any.
-void spread_pairs(const Program& program, const Costs& given, Costs& costs) {
+void spread_pairs(const Program& program, const Counts& counts, const Costs& given, Costs& costs) {
   Duration sum{0};
   std::vector<int> count(index(program.devices), 0);
   for (const Work& work : program.work) {
     if (!work.fused_with || work.instruction.op != Op::forward) continue;
-    sum += cost_of_pair(program, given, work);
-    ++count[index(program.chunks[index(work.chunk)].device)];
+    sum += counts.of(work) * cost_of_pair(program, given, work);
+    count[index(program.chunks[index(work.chunk)].device)] += counts.of(work);
   }
   for (std::size_t chunk = 0; chunk < costs.chunks.size(); ++chunk) {
     const int pairs = count[index(program.chunks[chunk].device)];
@@ -122,10 +143,10 @@ void spread_pairs(const Program& program, const Costs& given, Costs& costs) {
   }
 }
 
-Costs with_equal_devices(const Program& program, const Costs& given) {
+Costs with_equal_devices(const Program& program, const Counts& counts, const Costs& given) {
   Costs costs = given;
-  spread_pairs(program, given, costs);
-  for (const Operation& operation : operations) spread(program, given, operation, costs);
+  spread_pairs(program, counts, given, costs);
+  for (const Operation& operation : operations) spread(program, counts, given, operation, costs);
   return costs;
 }
 
@@ -142,7 +163,8 @@ std::vector<Attribution> attribution(const Program& program, const Costs& costs)
   const Costs free = with_free_messages(program, costs);
   const Run given = run(program, compiled, costs);
   const Run without_messages = run(program, compiled, free);
-  const Run equal = run(program, compiled, with_equal_devices(program, free));
+  const Counts counts(program, compiled.times(free));
+  const Run equal = run(program, compiled, with_equal_devices(program, counts, free));
   std::vector<Attribution> devices = given.devices;
   for (std::size_t device = 0; device < devices.size(); ++device) {
     Attribution& part = devices[device];
@@ -166,7 +188,7 @@ std::vector<Attribution> attribution(const Program& program, const Costs& costs,
   even.factors = {};
   const Run given = run(program, costs, environment);
   const Run without_messages = run(program, free, unshared);
-  const Run equal = run(program, with_equal_devices(program, free), even);
+  const Run equal = run(program, with_equal_devices(program, Counts(), free), even);
   const Duration exposed = run(program, costs, roomy).step - without_messages.step;
   std::vector<Attribution> devices = given.devices;
   for (std::size_t device = 0; device < devices.size(); ++device) {

@@ -43,6 +43,7 @@ Duration last_end(const Spans& spans) {
 
 void require_same_work(const Timeline& predicted, const Timeline& measured, const Spans& ours,
                        const Spans& theirs) {
+  require_whole(predicted, "a comparison with what was measured");
   if (predicted.devices != measured.devices) {
     fail("the timelines differ in devices: ", predicted.devices, " predicted, ", measured.devices,
          " measured");

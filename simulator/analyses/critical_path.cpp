@@ -7,6 +7,7 @@
 
 #include "profiles/index.hpp"
 #include "simulator/analyses/critical_runs.hpp"
+#include "simulator/engines/repeats.hpp"
 
 namespace stagecraft {
 
@@ -97,12 +98,60 @@ class Walk {
 
 }  // namespace
 
+namespace {
+
+/// What a link is, but for its microbatch.
+auto kind_of(const Program& program, const Link& link) {
+  const Work& work = program.work[index(link.work)];
+  return std::tuple(work.chunk, work.instruction.op, work.channel, link.time);
+}
+
+/// The part of the chain that comes again and again where the program leaves microbatches out:
+/// within what repeats, the shortest whose end is where its beginning is, a period of microbatches
+/// later. From the same place the chain goes the same way.
+std::optional<RepeatedLinks> repeated_links(const Program& program, const std::vector<Link>& links,
+                                            const std::vector<Duration>& ends) {
+  const LeftOut& left_out = *program.left_out;
+  const RepeatFinder finder(program);
+  const Repeat repeat = finder.get(ends);
+  const int from = finder.repeats_from(ends, repeat) + left_out.in_flight;
+  const auto microbatch = [&](std::size_t i) {
+    return program.work[index(links[i].work)].instruction.microbatch;
+  };
+  const auto inside = [&](std::size_t i) {
+    const Op op = program.work[index(links[i].work)].instruction.op;
+    const bool of_microbatch = !is_collective(op) && !is_about_norm(op) && op != Op::update;
+    return of_microbatch && microbatch(i) >= from && microbatch(i) < left_out.end;
+  };
+  for (std::size_t end = links.size(); end-- > 0;) {
+    if (!inside(end)) continue;
+    for (std::size_t first = end; first-- > 0;) {
+      if (!inside(first)) break;
+      const int by = microbatch(end) - microbatch(first);
+      if (by <= 0 || by % repeat.microbatches != 0 || left_out.microbatches % by != 0 ||
+          kind_of(program, links[first]) != kind_of(program, links[end])) {
+        continue;
+      }
+      return RepeatedLinks{first, end, by, left_out.microbatches / by};
+    }
+    return {};
+  }
+  return {};
+}
+
+}  // namespace
+
 CriticalPath critical_path(const Program& program, const Costs& costs) {
   const TimingGraph graph(program, costs);
   const Walk walk(program, graph);
   const std::vector<Link> links = walk.path();
+  std::optional<RepeatedLinks> repeated;
+  if (program.left_out) {
+    repeated = repeated_links(program, links, graph.ends());
+    if (!repeated) require_whole(program, "the longest chain of work");
+  }
   CriticalPath path{
-      .runs = critical_runs(program, graph, links), .works = {}, .slack = walk.slack()};
+      .runs = critical_runs(program, graph, links, repeated), .works = {}, .slack = walk.slack()};
   for (const Link& link : links) path.works.push_back(link.work);
   return path;
 }

@@ -11,20 +11,27 @@ namespace {
 
 /// The path in words: one run per link that takes time.
 std::vector<CriticalRun> single_runs(const Program& program, const TimingGraph& graph,
-                                     const std::vector<CriticalLink>& links) {
+                                     const std::vector<CriticalLink>& links,
+                                     const std::optional<RepeatedLinks>& repeated) {
   std::vector<CriticalRun> runs;
-  for (const CriticalLink& link : links) {
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const CriticalLink& link = links[i];
     if (link.time == Duration{0}) continue;
+    const int more = repeated ? repeated->times : 0;
+    const int later = more * (repeated ? repeated->microbatches : 0);
+    const bool comes_again = repeated && i >= repeated->first && i < repeated->end;
+    const bool is_behind = repeated && i >= repeated->end;
     const Work& work = program.work[index(graph.send_of(link.work).value_or(link.work))];
-    CriticalRun run{.round = 0,
-                    .device = program.chunks[index(work.chunk)].device,
-                    .peer = {},
-                    .op = work.instruction.op,
-                    .stage = work.instruction.stage,
-                    .first_microbatch = work.instruction.microbatch,
-                    .last_microbatch = work.instruction.microbatch,
-                    .count = 1,
-                    .time = link.time};
+    CriticalRun run{
+        .round = 0,
+        .device = program.chunks[index(work.chunk)].device,
+        .peer = {},
+        .op = work.instruction.op,
+        .stage = work.instruction.stage,
+        .first_microbatch = work.instruction.microbatch + (is_behind ? later : 0),
+        .last_microbatch = work.instruction.microbatch + (is_behind || comes_again ? later : 0),
+        .count = comes_again ? 1 + more : 1,
+        .time = (comes_again ? 1 + more : 1) * link.time};
     if (work.channel) {
       run.peer = program.chunks[index(program.channels[index(*work.channel)].to)].device;
     }
@@ -69,7 +76,7 @@ std::vector<CriticalRun> folded(const std::vector<CriticalRun>& singles) {
       for (std::size_t j = i + found.period; j < first + found.length(); j += found.period) {
         run.first_microbatch = std::min(run.first_microbatch, singles[j].first_microbatch);
         run.last_microbatch = std::max(run.last_microbatch, singles[j].last_microbatch);
-        run.count += 1;
+        run.count += singles[j].count;
         run.time += singles[j].time;
       }
     }
@@ -81,8 +88,9 @@ std::vector<CriticalRun> folded(const std::vector<CriticalRun>& singles) {
 }  // namespace
 
 std::vector<CriticalRun> critical_runs(const Program& program, const TimingGraph& graph,
-                                       const std::vector<CriticalLink>& links) {
-  return folded(single_runs(program, graph, links));
+                                       const std::vector<CriticalLink>& links,
+                                       const std::optional<RepeatedLinks>& repeated) {
+  return folded(single_runs(program, graph, links, repeated));
 }
 
 }  // namespace stagecraft

@@ -15,8 +15,16 @@ struct CriticalLink {
   Duration time{0};
 };
 
+/// Links [first, end) of a chain come `times` times more, each time `microbatches` later.
+struct RepeatedLinks {
+  std::size_t first = 0, end = 0;
+  int microbatches = 0;
+  int times = 0;
+};
+
 /// One run for links that take turns; what takes no time is left out.
 std::vector<CriticalRun> critical_runs(const Program& program, const TimingGraph& graph,
-                                       const std::vector<CriticalLink>& links);
+                                       const std::vector<CriticalLink>& links,
+                                       const std::optional<RepeatedLinks>& repeated = {});
 
 }  // namespace stagecraft

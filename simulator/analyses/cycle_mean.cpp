@@ -15,6 +15,7 @@
 #include "simulator/analyses/critical_runs.hpp"
 #include "simulator/analyses/lower_bounds.hpp"
 #include "simulator/engines/causal_order.hpp"
+#include "simulator/engines/repeats.hpp"
 
 namespace stagecraft {
 
@@ -154,6 +155,7 @@ class CycleFinder {
 }  // namespace
 
 CycleMean cycle_mean(const Program& program, const Costs& costs) {
+  require_whole(program, "the slowest cycle of waits");
   return CycleFinder(program, costs).find();
 }
 

@@ -55,6 +55,7 @@ class BoundFinder {
         head_(program.work.size()),
         length_(program.work.size()),
         reached_(program.work.size(), unreached) {
+    require_whole(program, "a bound of all schedules");
     const WorkTimes times = CompiledProgram(program).times(costs);
     for (std::size_t i = 0; i < time_.size(); ++i) time_[i] = times.end[i] - times.start[i];
     find_heads();

@@ -8,6 +8,7 @@
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
 #include "simulator/engines/compiled.hpp"
+#include "simulator/engines/repeats.hpp"
 
 namespace stagecraft {
 
@@ -141,7 +142,7 @@ ScheduleShape deeper_on(std::size_t r, ScheduleShape shape) {
 std::optional<Duration> step_of(const ScheduleKind& kind, const ScheduleShape& shape,
                                 const Costs& costs, const LowerOptions& options) {
   try {
-    return CompiledProgram(lower(kind.generate(shape), options)).step(costs);
+    return CompiledProgram(counted_program(kind, shape, costs, options)).step(costs);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::usage) throw;
     return {};
@@ -168,7 +169,9 @@ std::vector<Duration> one_more_in_flight(const ScheduleShape& shape, const Costs
   const ScheduleShape own = with_warm_up(shape, 1);
   std::vector<Duration> steps;
   for (std::size_t r = 0; r < own.warm_up.size(); ++r) {
-    steps.push_back(CompiledProgram(lower(one_f_one_b(deeper_on(r, own)), options)).step(costs));
+    const Program program =
+        counted_program(find_schedule("1f1b"), deeper_on(r, own), costs, options);
+    steps.push_back(CompiledProgram(program).step(costs));
   }
   return steps;
 }

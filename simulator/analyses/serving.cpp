@@ -64,6 +64,7 @@ std::vector<Bytes> peaks_of_cache(const Timeline& timeline, const ServingShape& 
 Serving serving(const Timeline& timeline, const ServingShape& shape) {
   if (shape.requests < 1 || shape.decode_steps < 0 || shape.prompt < 0 || shape.cache_per_token < 0)
     fail_usage("inference: requests, decode steps, prompts and their memory are not negative");
+  require_whole(timeline, "what requests wait for");
   const std::vector<Duration> ends = ends_of_passes(timeline, shape);
   const auto requests = static_cast<std::size_t>(shape.requests);
   std::vector<Duration> first(ends.begin(), ends.begin() + shape.requests);

@@ -40,6 +40,12 @@ CheckReport check(const Program& program, const CheckOptions& options) {
   }
   checks::version(facts).add_to(report);
   checks::memory(facts, options.memory_limits, options.timed).add_to(report);
+  if (program.left_out && report.safe()) {
+    report.proved.push_back(concat(program.left_out->microbatches,
+                                   " microbatches more repeat the order, ", program.left_out->unit,
+                                   " at a time; all else is proved of the ", program.microbatches,
+                                   " others"));
+  }
   for (Finding& finding : report.findings) finding.device = facts.name_of(finding.device);
   return report;
 }

@@ -71,7 +71,14 @@ Time CompiledProgram::run(const std::vector<Time>& prices, const Note& note) con
   return latest;
 }
 
+Duration CompiledProgram::step_of(const WorkTimes& times) const {
+  Duration step{0};
+  for (const Duration end : times.end) step = std::max(step, end);
+  return step + repeats_->get(times.end).added();
+}
+
 Duration CompiledProgram::step(const Costs& costs) const {
+  if (repeats_) return step_of(times(costs));
   return Duration{run(prices(costs), [](Time) {})};
 }
 
@@ -93,6 +100,7 @@ WorkTimes CompiledProgram::times(const Costs& costs) const {
 
 /// Slots are used again; who reads one means the node that has written it last.
 CompiledTables CompiledProgram::tables() const {
+  if (repeats_) repeats_->refuse("a clock elsewhere");
   CompiledTables tables{.prices = prices_, .nodes = {}, .works = {}};
   std::vector<std::uint32_t> writer(slots_, 0);
   tables.nodes.reserve(nodes_.size());

@@ -20,9 +20,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "simulator/engines/repeats.hpp"
 #include "simulator/simulate.hpp"
 
 namespace stagecraft {
@@ -71,9 +73,10 @@ class CompiledProgram {
   /// Throws Error (check) as `simulate` does if the program cannot proceed.
   explicit CompiledProgram(const Program& program);
 
-  /// What step_time(simulate(program, costs)) gives, to the nanosecond. Throws Error (input) unless
-  /// the costs are parallel to the program's tables and not negative, and if all work together
-  /// takes more than Duration holds.
+  /// What step_time(simulate(program, costs)) gives, to the nanosecond, with what the program
+  /// leaves out (errors as RepeatFinder's). Throws Error (input) unless the costs are parallel to
+  /// the program's tables and not negative, and if all work together takes more than Duration
+  /// holds.
   Duration step(const Costs& costs) const;
 
   /// The step of each table of costs. Errors as above.
@@ -86,12 +89,13 @@ class CompiledProgram {
 
   /// The steps of samples 0, 1, …, each time rounded to whole nanoseconds. A message has the factor
   /// of its send, a collective that of its first work, a fused pair that of its forward. Errors as
-  /// above.
+  /// above; Error (usage) if the program leaves anything out.
   std::vector<Duration> samples(const Costs& costs, int count, const Factors& factors) const;
 
-  /// The same instants as in the timeline. Errors as above.
+  /// The same instants as in the timeline; of what the program leaves out none. Errors as above.
   WorkTimes times(const Costs& costs) const;
 
+  /// Throws Error (usage) if the program leaves anything out.
   CompiledTables tables() const;
 
   /// Instructions of the program, all lanes.
@@ -140,6 +144,9 @@ class CompiledProgram {
   template <class Payments>
   std::vector<Time> run_batch(Payments& payments) const;
 
+  Duration step_of(const WorkTimes& times) const;
+
+  std::optional<RepeatFinder> repeats_;
   std::size_t chunks_ = 0, channels_ = 0, groups_ = 0, slots_ = 0;
   std::vector<Price> prices_;
   std::vector<std::int64_t> uses_;  ///< of each price by nodes

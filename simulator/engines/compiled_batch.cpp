@@ -96,7 +96,7 @@ class Samples {
 /// A few are faster one by one.
 std::vector<Duration> CompiledProgram::steps(std::span<const Costs> tables) const {
   std::vector<Duration> steps;
-  while (tables.size() - steps.size() > batch / 2) {
+  while (!repeats_ && tables.size() - steps.size() > batch / 2) {
     const auto some = tables.subspan(steps.size(), std::min(batch, tables.size() - steps.size()));
     Tables payments(prices_.size(), batch);
     for (std::size_t k = 0; k < some.size(); ++k) payments.set(k, prices(some[k]));
@@ -109,6 +109,7 @@ std::vector<Duration> CompiledProgram::steps(std::span<const Costs> tables) cons
 
 std::vector<Duration> CompiledProgram::samples(const Costs& costs, int count,
                                                const Factors& factors) const {
+  if (repeats_) repeats_->refuse("jitter");
   const std::vector<Time> price = prices(costs, most_factor);
   std::vector<Duration> steps;
   for (int first = 0; first < count; first += static_cast<int>(batch)) {

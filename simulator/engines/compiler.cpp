@@ -234,6 +234,7 @@ CompiledProgram::CompiledProgram(const Program& program)
     : chunks_(program.chunks.size()),
       channels_(program.channels.size()),
       groups_(program.groups.size()) {
+  if (program.left_out) repeats_.emplace(program);
   Compiler(program, *this).compile();
 }
 

@@ -7,6 +7,7 @@
 #include "profiles/text.hpp"
 #include "simulator/engines/events/engine.hpp"
 #include "simulator/engines/recording.hpp"
+#include "simulator/engines/repeats.hpp"
 
 namespace stagecraft {
 
@@ -57,6 +58,7 @@ namespace {
 
 void require_sound(const Program& program, const Environment& environment,
                    const SimulateOptions& options) {
+  require_whole(program, "a step under such conditions");
   if (options.iterations < 1) {
     fail("simulate: needs at least one iteration, not ", options.iterations);
   }

@@ -125,6 +125,7 @@ class Folding {
     Folded folded;
     folded.program = {.stages = program_.stages,
                       .microbatches = program_.microbatches,
+                      .left_out = program_.left_out,
                       .pipes = program_.pipes,
                       .sequence_chunks = program_.sequence_chunks,
                       .trains = program_.trains,

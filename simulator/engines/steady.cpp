@@ -5,9 +5,11 @@
 #include <numeric>
 #include <tuple>
 
+#include "profiles/error.hpp"
 #include "profiles/index.hpp"
 #include "simulator/engines/clock.hpp"
 #include "simulator/engines/compiled.hpp"
+#include "simulator/engines/repeats.hpp"
 #include "simulator/values/turns.hpp"
 
 namespace stagecraft {
@@ -44,6 +46,7 @@ Duration SteadyIterations::step(int iterations) const {
 
 std::optional<SteadyIterations> steady_iterations(const Program& program, const Costs& costs,
                                                   int most) {
+  require_whole(program, "a run of several iterations");
   Clock clock(program, costs);
   const std::vector<int> lasts = last_on_lanes(program);
   std::map<std::vector<Duration>, std::pair<int, Duration>> seen;  // shape → iteration, moment
@@ -67,6 +70,29 @@ std::optional<SteadyIterations> steady_iterations(const Program& program, const 
     return steady;
   }
   return {};
+}
+
+/// Of those that show no period only the moments at which lanes are free are kept.
+Duration last_iteration(const Program& program, const Costs& costs, int iterations, bool barrier) {
+  if (barrier) return CompiledProgram(program).step(costs);
+  if (const auto steady = steady_iterations(program, costs))
+    return steady->step(iterations) - steady->step(iterations - 1);
+  constexpr std::size_t most_works = 1'000'000'000;
+  if (program.work.size() > most_works / index(iterations)) {
+    fail_usage(iterations, " iterations of ", program.work.size(),
+               " instructions show no period and are more than the ", most_works,
+               " that are worked out; ask for fewer");
+  }
+  Clock clock(program, costs);
+  Duration before{0}, last{0};
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    clock.run();
+    before = last;
+    for (const auto& order : program.order) {
+      for (const int i : order) last = std::max(last, clock.end(i));
+    }
+  }
+  return last - before;
 }
 
 // --- Microbatches -------------------------------------------------------------------------------

@@ -36,6 +36,10 @@ struct SteadyIterations {
 std::optional<SteadyIterations> steady_iterations(const Program& program, const Costs& costs,
                                                   int most = 100);
 
+/// What the last of so many iterations, two at least, adds to the end of the one before. Errors as
+/// `simulate`; Error (usage) where no period shows and so many are too long to work out.
+Duration last_iteration(const Program& program, const Costs& costs, int iterations, bool barrier);
+
 /// Period of the steady state: `microbatches` more take `time` longer.
 struct SteadyMicrobatches {
   int microbatches = 1;

@@ -26,6 +26,7 @@ class TimingGraph {
   int works() const { return static_cast<int>(program_.work.size()); }
   Duration start(int work) const { return times_.start[static_cast<std::size_t>(work)]; }
   Duration end(int work) const { return times_.end[static_cast<std::size_t>(work)]; }
+  const std::vector<Duration>& ends() const { return times_.end; }
   Duration time(int work) const { return end(work) - start(work); }
   /// The last end.
   Duration step() const { return step_; }

@@ -186,11 +186,24 @@ struct CarriedWait {
   bool operator==(const CarriedWait&) const = default;
 };
 
+/// Microbatches that a program leaves out, because they do what those before the drain do: its
+/// times are those of the longer one, with what repeats counted (engines/repeats.hpp).
+struct LeftOut {
+  int microbatches = 0;  ///< of each pipe, as `Program::microbatches` counts them
+  int unit = 1;          ///< the order repeats after so many; divides them
+  int first = 0;         ///< microbatches [first, end) are where it does
+  int end = 0;
+  int in_flight = 1;  ///< microbatches at once, at most
+  bool operator==(const LeftOut&) const = default;
+};
+
 struct Program {
   int devices = 0;
   int stages = 0;
   int microbatches = 0;  ///< of each pipe
-  int pipes = 1;         ///< see Schedule, as for the next five
+  /// What there is beside them; nothing: the program is the whole of it.
+  std::optional<LeftOut> left_out = {};
+  int pipes = 1;  ///< see Schedule, as for the next five
   int sequence_chunks = 1;
   bool trains = true;
   int feedback = 0;

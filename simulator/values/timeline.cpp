@@ -2,11 +2,17 @@
 
 #include <algorithm>
 
+#include "profiles/error.hpp"
 #include "profiles/index.hpp"
 
 namespace stagecraft {
 
 namespace {
+
+/// How often it happens.
+int count_of(const Timeline& timeline, const Span& span) {
+  return timeline.repeat ? timeline.repeat->count(span.instruction.microbatch) : 1;
+}
 
 /// Time in which a device serves the model: updates, waits and messages do not count.
 bool is_busy(const Span& span) {
@@ -23,7 +29,7 @@ Duration step_time(const Timeline& timeline) {
     first = std::min(first, span.start);
     last = std::max(last, span.end);
   }
-  return last - first;
+  return last - first + (timeline.repeat ? timeline.repeat->added() : Duration{0});
 }
 
 std::vector<Duration> span_times(const Timeline& timeline) {
@@ -38,7 +44,8 @@ std::vector<Duration> span_times(const Timeline& timeline) {
     hull->end = std::max(hull->end, span.end);
   }
   std::vector<Duration> times;
-  for (const auto& hull : hulls) times.push_back(hull ? hull->time() : Duration{0});
+  const Duration added = timeline.repeat ? timeline.repeat->added() : Duration{0};
+  for (const auto& hull : hulls) times.push_back(hull ? hull->time() + added : Duration{0});
   return times;
 }
 
@@ -49,7 +56,8 @@ std::vector<Duration> busy_times(const Timeline& timeline) {
     if (!is_busy(span)) continue;
     Duration& until = counted[index(span.device)];
     if (span.end <= until) continue;  // the second half of a fused pair
-    times[index(span.device)] += span.end - std::max(span.start, until);
+    times[index(span.device)] +=
+        count_of(timeline, span) * (span.end - std::max(span.start, until));
     until = span.end;
   }
   return times;
@@ -128,10 +136,25 @@ std::vector<int> peak_in_flight(const Timeline& timeline, bool until_input) {
 std::vector<int> messages_sent(const Timeline& timeline, Op op) {
   std::vector<int> messages(index(timeline.devices), 0);
   for (const Span& span : timeline.spans) {
-    if (span.instruction.op == op) ++messages[index(span.device)];
+    if (span.instruction.op == op) messages[index(span.device)] += count_of(timeline, span);
   }
   return messages;
 }
+
+namespace {
+
+/// Of the microbatches that repeat, the end of the first work.
+Duration behind_repeat(const Timeline& timeline) {
+  const int next = timeline.repeat->first + timeline.repeat->microbatches;
+  Duration moment = Duration::max();
+  for (const Span& span : timeline.spans) {
+    if (span.lane == Lane::compute && span.instruction.microbatch >= next)
+      moment = std::min(moment, span.end);
+  }
+  return moment;
+}
+
+}  // namespace
 
 std::vector<MemoryPeak> memory_peaks(const Timeline& timeline) {
   std::vector<MemoryPeak> peaks;
@@ -141,8 +164,18 @@ std::vector<MemoryPeak> memory_peaks(const Timeline& timeline) {
       const Bytes bytes = total(sample.use);
       if (bytes > peak.bytes) peak = {.bytes = bytes, .time = sample.time, .use = sample.use};
     }
+    // What repeats reaches nothing for the first time when it comes again.
+    if (timeline.repeat && peak.time >= behind_repeat(timeline))
+      peak.time += timeline.repeat->added();
   }
   return peaks;
+}
+
+void require_whole(const Timeline& timeline, std::string_view who) {
+  if (!timeline.repeat) return;
+  fail_usage(who, " needs every microbatch of the step, and ",
+             std::int64_t{timeline.repeat->times} * timeline.repeat->microbatches,
+             " of them are counted by what repeats: ask for fewer microbatches");
 }
 
 }  // namespace stagecraft

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "profiles/units.hpp"
@@ -30,10 +31,27 @@ struct MemorySample {
   bool operator==(const MemorySample&) const = default;
 };
 
+/// Microbatches [first, first + microbatches) come so many times more than a timeline shows them.
+struct Repeat {
+  int first = 0;
+  int microbatches = 1;
+  int times = 0;
+  Duration time{0};  ///< by which each time makes all that follows later
+
+  /// How often a microbatch's work comes.
+  int count(int microbatch) const {
+    return microbatch >= first && microbatch < first + microbatches ? 1 + times : 1;
+  }
+  Duration added() const { return times * time; }
+  bool operator==(const Repeat&) const = default;
+};
+
 struct Timeline {
   int devices = 0;
   int stages = 0;
-  int microbatches = 0;
+  int microbatches = 0;  ///< that are shown
+  /// Counted in all figures below; nothing: the timeline shows everything.
+  std::optional<Repeat> repeat = {};
   std::vector<Span> spans;                        ///< by device, then start, then lane
   std::vector<std::vector<MemorySample>> memory;  ///< per device; empty when not known
   bool operator==(const Timeline&) const = default;
@@ -61,6 +79,9 @@ struct MemoryPeak {
   Duration time{0};
   MemoryUse use{};
 };
+/// Throws Error (usage) if the timeline leaves anything out: `who` needs all of it.
+void require_whole(const Timeline& timeline, std::string_view who);
+
 /// Per device: the highest total, the first time it is reached, and what it consists of.
 std::vector<MemoryPeak> memory_peaks(const Timeline& timeline);
 

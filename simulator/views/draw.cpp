@@ -372,6 +372,11 @@ class Picture {
     text += options_.unicode ? " · idle" : " . idle";
     if (scale.length.count() > 0)
       text += concat(", ", scale.columns, " columns = ", format_duration(scale.length));
+    if (timeline_.repeat) {
+      const Repeat& repeat = *timeline_.repeat;
+      text += concat(" without ", repeat.times, " x ", repeat.microbatches, " microbatches of ",
+                     format_duration(repeat.time), " each that repeat");
+    }
     if (hidden > 0) text += concat(", ", hidden, " too short to show");
     if (!alike_.empty()) {
       text += concat("\n", padded("", columns(left_.front()) + 1), options_.unicode ? "×" : "x",

@@ -20,6 +20,7 @@
 #include "tools/options/memory_options.hpp"
 #include "tools/options/schedule_argument.hpp"
 #include "tools/options/shape_options.hpp"
+#include "tools/options/time_limit.hpp"
 #include "tools/reports/check_report.hpp"
 #include "tools/reports/results.hpp"
 
@@ -33,7 +34,7 @@ struct CheckArguments {
   int microbatches = 8;
   int messages_in_flight = 0;
   bool certificate = false;
-  std::string target;
+  std::string target, time_limit;
 };
 
 /// What a subject turned out to be.
@@ -98,11 +99,11 @@ void require_of_schedule(const CheckArguments& arguments) {
 Checked check_schedule(Console& console, const CheckArguments& arguments,
                        const CheckOptions& options) {
   require_of_schedule(arguments);
-  return {check(lower(find_schedule(console, arguments.subject, arguments.shape,
-                                    arguments.microbatches)),
-                options),
-          {},
-          {}};
+  return {
+      check(program_to_check(console, arguments.subject, arguments.shape, arguments.microbatches),
+            options),
+      {},
+      {}};
 }
 
 /// Files and standard input say by their content what they are.
@@ -158,9 +159,11 @@ Action declare_check(CLI::App& app) {
                  "With a plan: whether this framework runs it, or every reason why not")
       ->type_name("NAME");
   declare_memory(app, arguments->memory, "With a plan");
+  declare_time_limit(app, arguments->time_limit);
   return [arguments, &app](Console& console) {
     const CheckOptions options{.memory_limits = {},
                                .messages_in_flight = arguments->messages_in_flight};
+    const TimeLimit limit(console, arguments->time_limit);
     const Checked checked = is_file(arguments->subject)
                                 ? check_file(console, app, *arguments, options)
                                 : check_schedule(console, *arguments, options);

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "planner/costs/compile.hpp"
 #include "planner/costs/device_memory.hpp"
 #include "planner/costs/predict.hpp"
 #include "planner/interop/load_plan.hpp"
@@ -26,6 +27,7 @@
 #include "tools/options/memory_options.hpp"
 #include "tools/options/risk_options.hpp"
 #include "tools/options/schedule_argument.hpp"
+#include "tools/options/time_limit.hpp"
 #include "tools/reports/equal_memory.hpp"
 #include "tools/reports/results.hpp"
 #include "tools/table.hpp"
@@ -43,6 +45,7 @@ struct CompareArguments {
   std::optional<int> microbatches_in_flight;
   MemoryOptions memory;
   ChangeFlags changes;
+  std::string time_limit;
 };
 
 double ratio(Duration predicted, Duration measured) {
@@ -223,7 +226,7 @@ PlanRow predict_row(const CompareArguments& arguments, const LoadedPlan& given,
   const ChangedPlan changed = apply(changes ? arguments.changes : ChangeFlags{},
                                     changes.value_or(std::vector<Change>{}), given);
   const LoadedPlan& loaded = changed.loaded;
-  const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  const Compiled compiled = compile_counted(loaded.plan, loaded.profile, loaded.cluster);
   const Timeline timeline =
       predicted_timeline(with_slow_devices(arguments.conditions, changed), loaded, compiled);
   return {.path = given.path,
@@ -448,6 +451,7 @@ Action declare_compare(CLI::App& app) {
                "With a plan and a trace: predict this percentile of the step, and test whether the "
                "measured step is within the predicted interval");
   declare_changes(app, arguments->changes);
+  declare_time_limit(app, arguments->time_limit);
   return [arguments, &app](Console& console) {
     refuse_idle_buffers(app, arguments->conditions.policy, arguments->conditions.protocol);
     if (!arguments->files.empty()) {
@@ -471,6 +475,7 @@ Action declare_compare(CLI::App& app) {
       fail_usage("compare needs a plan and a trace, several plans, or --schedule A,B,...; see ",
                  "stagecraft compare --help");
     }
+    const TimeLimit limit(console, arguments->time_limit);
     if (arguments->files.empty()) {
       if (is_given(arguments->memory)) {
         fail_usage("--memory and --mem-limit judge plans; of schedules --memory-in-flight K says ",

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "planner/costs/compile.hpp"
 #include "planner/costs/device_memory.hpp"
 #include "planner/costs/predict.hpp"
 #include "planner/interop/load_plan.hpp"
@@ -15,6 +16,7 @@
 #include "tools/options/change_options.hpp"
 #include "tools/options/scenario.hpp"
 #include "tools/options/schedule_argument.hpp"
+#include "tools/options/time_limit.hpp"
 #include "tools/reports/explanation.hpp"
 #include "tools/reports/outcome.hpp"
 #include "tools/reports/results.hpp"
@@ -29,6 +31,7 @@ struct ExplainArguments {
   ScenarioOptions scenario;
   ConditionOptions conditions;
   ChangeFlags changes;
+  std::string time_limit;
 };
 
 /// What is explained.
@@ -98,7 +101,7 @@ int explain_plan(Console& console, const ExplainArguments& arguments) {
   const ChangedPlan changed = apply(arguments.changes, changes, std::move(given));
   for (const std::string& note : changed.notes) console.note(note);
   const LoadedPlan& loaded = changed.loaded;
-  const Compiled compiled = compile(loaded.plan, loaded.profile, loaded.cluster);
+  const Compiled compiled = compile_counted(loaded.plan, loaded.profile, loaded.cluster);
   require_safe(compiled.program, {.device_names = compiled.devices});
   for (const std::string& note : compiled.notes) console.note(note);
   console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) + "\n");
@@ -145,6 +148,7 @@ Action declare_explain(CLI::App& app) {
   declare_scenario(app, arguments->scenario);
   declare_conditions(app, arguments->conditions);
   declare_changes(app, arguments->changes);
+  declare_time_limit(app, arguments->time_limit);
   return [arguments, &app](Console& console) {
     if (arguments->plan.empty() && arguments->scenario.schedule.empty())
       fail_usage("explain needs either a PLAN or --schedule NAME; see stagecraft explain --help");
@@ -156,6 +160,7 @@ Action declare_explain(CLI::App& app) {
                    "changes a PLAN; of a schedule every value has its own flag");
     }
     refuse_idle_buffers(app, arguments->conditions.policy, arguments->conditions.protocol);
+    const TimeLimit limit(console, arguments->time_limit);
     return arguments->plan.empty() ? explain_schedule(console, *arguments)
                                    : explain_plan(console, *arguments);
   };

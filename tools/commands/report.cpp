@@ -12,6 +12,7 @@
 #include "simulator/values/measured_steps.hpp"
 #include "tools/commands.hpp"
 #include "tools/inputs/measured_trace.hpp"
+#include "tools/options/time_limit.hpp"
 #include "tools/reports/page_report.hpp"
 
 namespace stagecraft {
@@ -20,7 +21,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct ReportArguments {
-  std::string plan, trace, against;
+  std::string plan, trace, against, time_limit;
 };
 
 PageRun read_measured_run(Console& console, const LoadedPlan& loaded, const std::string& path) {
@@ -92,7 +93,11 @@ Action declare_report(CLI::App& app) {
       ->type_name("TRACE");
   app.add_option("--against", arguments->against, "Another plan to hold this one against")
       ->type_name("PLAN");
-  return [arguments](Console& console) { return report(console, *arguments); };
+  declare_time_limit(app, arguments->time_limit);
+  return [arguments](Console& console) {
+    const TimeLimit limit(console, arguments->time_limit);
+    return report(console, *arguments);
+  };
 }
 
 }  // namespace stagecraft

@@ -19,6 +19,7 @@
 #include "tools/options/applicable.hpp"
 #include "tools/options/schedule_argument.hpp"
 #include "tools/options/shape_options.hpp"
+#include "tools/options/time_limit.hpp"
 #include "tools/reports/check_report.hpp"
 #include "tools/table.hpp"
 
@@ -33,6 +34,7 @@ struct ScheduleArguments {
   std::string format;
   ShapeOptions shape;
   int microbatches = 8;
+  std::string time_limit;
 };
 
 /// A number, or how it depends on the device.
@@ -137,8 +139,20 @@ TorchSchedule given_schedule(Console& console, const ScheduleArguments& argument
   return find_schedule(console, arguments.name, arguments.shape, arguments.microbatches);
 }
 
+/// Nobody reads more, nor waits for it.
+void require_readable(const Schedule& schedule) {
+  constexpr std::size_t most_shown = 400'000;
+  std::size_t instructions = 0;
+  for (const auto& order : schedule.devices) instructions += order.size();
+  if (instructions <= most_shown) return;
+  fail_usage("a schedule of ", instructions, " instructions is more than the ", most_shown,
+             " that are shown; ask for fewer stages or microbatches: check NAME proves longer ones "
+             "safe");
+}
+
 int show(Console& console, const ScheduleArguments& arguments) {
   const TorchSchedule given = given_schedule(console, arguments);
+  require_readable(given.schedule);
   require_safe(lower(given));
   std::string format = arguments.format;
   if (format.empty()) format = console.unicode() ? "unicode" : "ascii";
@@ -149,6 +163,10 @@ int show(Console& console, const ScheduleArguments& arguments) {
 }
 
 int check_file(Console& console, const ScheduleArguments& arguments) {
+  if (!arguments.name.empty() && !is_schedule_file(arguments.name)) {
+    return show_report(console, check(program_to_check(console, arguments.name, arguments.shape,
+                                                       arguments.microbatches)));
+  }
   const TorchSchedule given = given_schedule(console, arguments);
   if (given.form == TorchForm::compute_comms && !given.waits) {
     console.note(
@@ -176,7 +194,9 @@ Action declare_schedule(CLI::App& app) {
   app.add_option("--microbatches", arguments->microbatches, "Microbatches per iteration (8)")
       ->type_name("M")
       ->check(CLI::Range(1, 10'000'000));
+  declare_time_limit(app, arguments->time_limit);
   return [arguments, &app](Console& console) {
+    const TimeLimit limit(console, arguments->time_limit);
     if (arguments->what == "list") refuse_beside_list(app);
     if (arguments->what == "list") return list_schedules(console);
     refuse_shape_of_files(app, {arguments->name});

@@ -15,6 +15,7 @@
 #include "simulator/analyses/jitter.hpp"
 #include "simulator/checks/check.hpp"
 #include "simulator/engines/compiled.hpp"
+#include "simulator/engines/steady.hpp"
 #include "simulator/simulate.hpp"
 #include "simulator/views/draw.hpp"
 #include "tools/commands.hpp"
@@ -26,6 +27,7 @@
 #include "tools/options/memory_options.hpp"
 #include "tools/options/risk_options.hpp"
 #include "tools/options/schedule_argument.hpp"
+#include "tools/options/time_limit.hpp"
 #include "tools/options/training_run.hpp"
 #include "tools/reports/kept_plan.hpp"
 #include "tools/reports/outcome.hpp"
@@ -50,7 +52,7 @@ struct SimulateArguments {
   TimelineFiles files;
   ChangeFlags changes;
   std::string kept;  ///< file for the plan as it was changed; empty: none
-  std::string barrier = "on", jitter;
+  std::string barrier = "on", jitter, time_limit;
   int iterations = 1;
   int samples = 1000;
   std::int64_t output_tokens = 0;  // 0: as usual
@@ -64,6 +66,12 @@ std::optional<Summary> jittered(const Console& console, const SimulateArguments&
     fail_usage("--jitter goes with asynchronous messages on links of their own, and devices that ",
                "do not slow down, stop or wait for memory; leave these flags out");
   }
+  constexpr std::size_t most_works = 2'000'000'000;
+  if (program.work.size() > most_works / static_cast<std::size_t>(arguments.samples)) {
+    fail_usage("--jitter: ", arguments.samples, " samples of ", program.work.size(),
+               " instructions are more than the ", most_works,
+               " that are worked out; ask for fewer --samples");
+  }
   return summary(jittered_steps(program, costs,
                                 {.instruction = read_percent("--jitter", arguments.jitter),
                                  .samples = arguments.samples,
@@ -75,9 +83,16 @@ std::optional<Duration> steady_step(const SimulateArguments& arguments, const Pr
                                     const Costs& costs,
                                     const std::optional<Environment>& environment) {
   if (arguments.iterations == 1) return {};
+  const bool barrier = arguments.barrier == "on";
+  if (!environment) return last_iteration(program, costs, arguments.iterations, barrier);
+  constexpr std::size_t most_works = 4'000'000;
+  if (program.work.size() > most_works / static_cast<std::size_t>(arguments.iterations)) {
+    fail_usage("--iterations ", arguments.iterations, " of ", program.work.size(),
+               " instructions under such conditions are more than the ", most_works,
+               " that are worked out; ask for fewer");
+  }
   std::vector<Duration> ends(static_cast<std::size_t>(arguments.iterations), Duration{0});
-  const SimulateOptions options{.iterations = arguments.iterations,
-                                .barrier = arguments.barrier == "on"};
+  const SimulateOptions options{.iterations = arguments.iterations, .barrier = barrier};
   for (const Span& span : run_under(environment, program, costs, options).timeline.spans) {
     Duration& end = ends[static_cast<std::size_t>(span.iteration)];
     end = std::max(end, span.end);
@@ -474,6 +489,7 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
                  "With a plan: write it, as --set and --replan change it, to FILE, for check, "
                  "report, export and run")
       ->type_name("FILE");
+  declare_time_limit(app, arguments.time_limit);
   app.add_flag("--draw", arguments.draw, "Draw the timeline (default except with --json)");
 }
 
@@ -535,6 +551,7 @@ Action declare_simulate(CLI::App& app) {
     read_risk(arguments->risk);
     if (!arguments->jitter.empty()) read_percent("--jitter", arguments->jitter);
     if (change_sets(arguments->changes).size() > 1) refuse_beside_sweep(app);
+    const TimeLimit limit(console, arguments->time_limit);
     return arguments->plan.empty() ? show_schedules(console, app, *arguments)
                                    : show_plan(console, *arguments);
   };

@@ -56,6 +56,9 @@ bool is_native_trace(std::string_view name) {
 void write_timeline_files(const TimelineFiles& files, const Timeline& timeline,
                           std::map<std::string, std::string> about,
                           const std::vector<char>& critical, const DrawingWords& words) {
+  if (!files.nvtx.empty()) require_whole(timeline, "--nvtx");
+  if (!files.trace.empty()) require_whole(timeline, "--trace");
+  if (!files.svg.empty()) require_whole(timeline, "--svg");
   if (!files.nvtx.empty()) write_file(files.nvtx, write_nvtx(timeline));
   if (!files.trace.empty()) {
     const Trace trace{.timeline = timeline, .about = std::move(about), .row_devices = words.rows};

@@ -10,6 +10,7 @@
 #include "profiles/error.hpp"
 #include "profiles/index.hpp"
 #include "simulator/checks/check.hpp"
+#include "simulator/engines/repeats.hpp"
 #include "tools/options/applicable.hpp"
 #include "tools/options/arguments.hpp"
 #include "tools/options/schedule_argument.hpp"
@@ -396,6 +397,7 @@ void refuse_idle_part(const ScenarioOptions& options,
 
 std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console& console) {
   std::vector<ScheduleSetting> settings;
+  Sweep sweep;
   for (const std::string& name : read_words("--schedule", options.schedule)) {
     if (is_schedule_file(name)) {
       settings.push_back(setting_of_file(console, name, options.shape));
@@ -411,7 +413,7 @@ std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console
     }
     const std::vector<int> microbatches =
         read_small_integers("--microbatches", options.microbatches, 1, most_microbatches);
-    for (const ScheduleShape& shape : shapes_from(options.shape, kind, microbatches)) {
+    for (const ScheduleShape& shape : shapes_from(options.shape, kind, microbatches, sweep)) {
       settings.push_back({.kind = &kind, .shape = shape});
     }
   }
@@ -438,7 +440,11 @@ std::optional<Environment> environment_of(const ConditionOptions& options,
                         {.cluster = scenario.cluster, .devices = devices, .memory_limits = {}});
 }
 
-Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
+namespace {
+
+/// Of the whole schedule, or of a shorter one that tells of it.
+Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options,
+                     const std::optional<Shortened>& shorter) {
   ScheduleShape& shape = setting.shape;
   const bool halves =
       setting.file ? splits_backward(setting.file->schedule) : setting.kind->splits_backward;
@@ -453,7 +459,7 @@ Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
       shape.hints = hints_of(stages, shape.devices, transfer);
       add_activations(activations_of(options, shape), shape.hints);
     }
-    given.schedule = setting.kind->generate(shape);
+    given.schedule = setting.kind->generate(shorter ? shorter->shape : shape);
   }
   share_among(stages, given.schedule.parts);
   LowerOptions lowering;
@@ -462,6 +468,7 @@ Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
   add_memory(options, setting, given.schedule, lowering);
   lowering.norm = setting.norm = read_gradient_norm(options.norm);
   Program program = lower(given, lowering);
+  if (shorter) program.left_out = shorter->left_out;
   require_safe(program);
   Costs costs = uniform(program, {}, transfer);
   for (std::size_t c = 0; c < costs.chunks.size(); ++c) {
@@ -476,6 +483,19 @@ Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
           .program = std::move(program),
           .costs = std::move(costs),
           .cluster = std::move(cluster)};
+}
+
+}  // namespace
+
+Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
+  const std::int64_t passes = setting.file ? 0 : passes_of(setting.shape);
+  for (std::int64_t some = most_in_full / 4; 4 * some < passes; some *= 4) {
+    const auto shorter = shortened(*setting.kind, setting.shape, some);
+    if (!shorter) break;
+    Scenario scenario = scenario_of(setting, options, shorter);
+    if (shows_period(scenario.program, scenario.costs)) return scenario;
+  }
+  return scenario_of(std::move(setting), options, std::nullopt);
 }
 
 }  // namespace stagecraft

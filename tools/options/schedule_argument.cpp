@@ -5,6 +5,7 @@
 
 #include "profiles/json.hpp"
 #include "profiles/missing_file.hpp"
+#include "simulator/engines/repeats.hpp"
 #include "tools/options/applicable.hpp"
 
 namespace stagecraft {
@@ -37,6 +38,18 @@ TorchSchedule find_schedule(Console& console, const std::string& word, const Sha
   }
   const ScheduleKind& kind = find_schedule(word);
   return {.schedule = kind.generate(shape_from(shape, kind, microbatches)), .order = {}};
+}
+
+Program program_to_check(Console& console, const std::string& word, const ShapeOptions& options,
+                         int microbatches) {
+  if (is_schedule_file(word)) return lower(find_schedule(console, word, options, microbatches));
+  const ScheduleKind& kind = find_schedule(word);
+  const ScheduleShape shape = shape_from(options, kind, microbatches);
+  const bool is_long = passes_of(shape) > most_in_full;
+  const auto shorter = is_long ? shortened(kind, shape, most_in_full / 4) : std::nullopt;
+  Program program = lower(kind.generate(shorter ? shorter->shape : shape));
+  if (shorter) program.left_out = shorter->left_out;
+  return program;
 }
 
 void refuse_shape_of_files(const CLI::App& app, const std::vector<std::string>& words) {

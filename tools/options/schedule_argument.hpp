@@ -36,6 +36,10 @@ inline constexpr std::array<std::string_view, 6> schedule_formats{"unicode",    
 TorchSchedule find_schedule(Console& console, const std::string& word, const ShapeOptions& shape,
                             int microbatches);
 
+/// Its program; what repeats is left out of a long schedule by name (`Program::left_out`).
+Program program_to_check(Console& console, const std::string& word, const ShapeOptions& options,
+                         int microbatches);
+
 /// Throws Error (usage) if a flag was given that gives a named schedule its shape, and all of these
 /// words are files, which have their own.
 void refuse_shape_of_files(const CLI::App& app, const std::vector<std::string>& words);

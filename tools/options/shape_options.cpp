@@ -46,7 +46,7 @@ double instructions_of(const ScheduleShape& shape) {
 }
 
 /// Nobody reads longer tables, nor waits for them.
-constexpr std::size_t most_points = 10'000;
+constexpr double most_points = 10'000;
 constexpr double most_instructions_of_sweep = 2e7;
 
 /// Simulating so many takes half a minute; more of them tell nothing that fewer do not.
@@ -118,23 +118,25 @@ void declare_shape(CLI::App& app, ShapeOptions& options) {
 }
 
 ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, int microbatches) {
-  const std::vector<ScheduleShape> shapes = shapes_from(options, kind, {microbatches});
+  Sweep sweep;
+  const std::vector<ScheduleShape> shapes = shapes_from(options, kind, {microbatches}, sweep);
   if (shapes.size() > 1) fail_usage("expected one shape; lists and ranges are for simulate");
   return shapes.front();
 }
 
 std::vector<ScheduleShape> shapes_from(const ShapeOptions& options, const ScheduleKind& kind,
-                                       const std::vector<int>& microbatches) {
+                                       const std::vector<int>& microbatches, Sweep& sweep) {
   const std::vector<int> virtual_stages = virtual_stages_of(options, kind);
   std::vector<ScheduleShape> shapes;
   ScheduleShape shape = common_shape(options);
   const std::vector<int> stages = stages_of(options);
-  if (const std::size_t points = stages.size() * virtual_stages.size() * microbatches.size();
-      points > most_points) {
-    fail_usage("a sweep of ", points, " points is more than the ", most_points,
-               " that one table has: take larger steps (4..128 doubles, 4..128:4 adds 4)");
+  sweep.points += static_cast<double>(stages.size()) * static_cast<double>(virtual_stages.size()) *
+                  static_cast<double>(microbatches.size());
+  if (sweep.points > most_points) {
+    fail_usage("a sweep of ", readable(sweep.points, 3), " points is more than the ", most_points,
+               " that one table has: take larger steps (4..128 doubles, 4..128:4 adds 4), or fewer "
+               "schedules");
   }
-  double instructions = 0;
   for (const int devices : stages) {
     for (const int per_device : virtual_stages) {
       for (const int m : microbatches) {
@@ -142,8 +144,8 @@ std::vector<ScheduleShape> shapes_from(const ShapeOptions& options, const Schedu
         shape.virtual_stages = per_device;
         shape.microbatches = m;
         require_room(shape);
-        instructions += instructions_of(shape);
-        if (instructions > most_instructions_of_sweep) {
+        sweep.instructions += instructions_of(shape);
+        if (sweep.instructions > most_instructions_of_sweep) {
           fail_usage(
               fmt::format("this sweep's schedules have more than the {} instructions that are "
                           "worked out in "

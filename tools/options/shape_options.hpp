@@ -33,9 +33,16 @@ void declare_shape(CLI::App& app, ShapeOptions& options);
 /// Throws Error (usage) for what is malformed, and for lists.
 ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, int microbatches);
 
+/// What all schedules of a sweep make together.
+struct Sweep {
+  double points = 0;
+  double instructions = 0;
+};
+
 /// Every combination of what lists and ranges give, in the order stages, virtual stages,
-/// microbatches. Throws Error (usage) for what is malformed.
+/// microbatches, which count in `sweep`. Throws Error (usage) for what is malformed, and for more
+/// points or instructions than are worked out.
 std::vector<ScheduleShape> shapes_from(const ShapeOptions& options, const ScheduleKind& kind,
-                                       const std::vector<int>& microbatches);
+                                       const std::vector<int>& microbatches, Sweep& sweep);
 
 }  // namespace stagecraft

@@ -84,7 +84,10 @@ std::string knob(const ScheduleShape& shape) {
 
 int messages(const Timeline& timeline) {
   int sum = 0;
-  for (const Span& span : timeline.spans) sum += is_send(span.instruction.op) ? 1 : 0;
+  for (const Span& span : timeline.spans) {
+    const int times = timeline.repeat ? timeline.repeat->count(span.instruction.microbatch) : 1;
+    sum += is_send(span.instruction.op) ? times : 0;
+  }
   return sum;
 }
 

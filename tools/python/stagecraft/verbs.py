@@ -183,8 +183,8 @@ def check(subject: Input, *, stages: Value | None = None, virtual: Value | None 
           in_flight: int | None = None, decode_steps: int | None = None, warmup: Value | None = None,
           pipes: int | None = None, sequence_chunks: int | None = None, microbatches: int | None = None,
           messages_in_flight: int | None = None, certificate: bool = False, for_: Value | None = None,
-          memory: Value | None = None, mem_limit: Value | None = None, seed: int | None = None,
-          threads: int | None = None, progress: Progress = True) -> CheckResult:
+          memory: Value | None = None, mem_limit: Value | None = None, time_limit: Value | None = None,
+          seed: int | None = None, threads: int | None = None, progress: Progress = True) -> CheckResult:
     """Proves a plan or schedule safe; raises CheckError with the reason if it is not.
 
     subject: Plan, name of a schedule, or its torch CSV; - is standard input
@@ -203,6 +203,7 @@ def check(subject: Input, *, stages: Value | None = None, virtual: Value | None 
     memory: With a plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is
         unlimited, the …
     mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%)
+    time_limit: Time limit; what takes longer ends without an answer
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     progress: Whether progress goes to standard error, or a function that gets its lines
@@ -222,6 +223,7 @@ def check(subject: Input, *, stages: Value | None = None, virtual: Value | None 
         ("--for", for_, False, False),
         ("--memory", memory, False, False),
         ("--mem-limit", mem_limit, False, False),
+        ("--time-limit", time_limit, False, False),
         ("--seed", seed, False, False),
         ("--threads", threads, False, False),
     ], progress)
@@ -248,8 +250,9 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
              output_tokens: int | None = None, memory: Value | None = None, mem_limit: Value | None = None,
              risk: Value | None = None, spread: Value | None = None, trace: PathLike | None = None,
              svg: PathLike | None = None, range: Value | None = None, nvtx: PathLike | None = None,
-             set: Values | None = None, replan: bool = False, write_plan: PathLike | None = None, draw: bool = False,
-             seed: int | None = None, threads: int | None = None, progress: Progress = True) -> SimulateResult:
+             set: Values | None = None, replan: bool = False, write_plan: PathLike | None = None,
+             time_limit: Value | None = None, draw: bool = False, seed: int | None = None, threads: int | None = None,
+             progress: Progress = True) -> SimulateResult:
     """Predicts a plan's or schedule's timeline, bubble and memory; lists sweep.
 
     plan: Plan file; none with --schedule
@@ -323,6 +326,7 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
         or …
     replan: After --set, move layers between the stages until the step is shortest
     write_plan: With a plan: write it, as --set and --replan change it, to FILE, for check, report, export and run
+    time_limit: Time limit; what takes longer ends without an answer
     draw: Draw the timeline (default except with --json)
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
@@ -387,6 +391,7 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
         ("--set", set, False, True),
         ("--replan", replan, True, False),
         ("--write-plan", write_plan, False, False),
+        ("--time-limit", time_limit, False, False),
         ("--draw", draw, True, False),
         ("--seed", seed, False, False),
         ("--threads", threads, False, False),
@@ -406,8 +411,9 @@ def explain(plan: Input | None = None, *, schedule: Value | None = None, stages:
             protocol: Literal["eager", "rendezvous", "credit"] | None = None, buffers: int | None = None,
             sharing: Literal["fair", "fifo"] | None = None, devices_per_link: int | None = None,
             slow_down: Value | None = None, slow: Value | None = None, stop: Value | None = None,
-            memory_limit: Value | None = None, set: Values | None = None, replan: bool = False, seed: int | None = None,
-            threads: int | None = None, progress: Progress = True) -> ExplainResult:
+            memory_limit: Value | None = None, set: Values | None = None, replan: bool = False,
+            time_limit: Value | None = None, seed: int | None = None, threads: int | None = None,
+            progress: Progress = True) -> ExplainResult:
     """Tells which costs limit a step, and what would shorten it.
 
     plan: Plan file; none with --schedule
@@ -454,6 +460,7 @@ def explain(plan: Input | None = None, *, schedule: Value | None = None, stages:
     set: Give a value of the plan another one: KEY=VALUE, as often as needed; simulate and compare also take a list
         or …
     replan: After --set, move layers between the stages until the step is shortest
+    time_limit: Time limit; what takes longer ends without an answer
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     progress: Whether progress goes to standard error, or a function that gets its lines
@@ -494,6 +501,7 @@ def explain(plan: Input | None = None, *, schedule: Value | None = None, stages:
         ("--memory-limit", memory_limit, False, False),
         ("--set", set, False, True),
         ("--replan", replan, True, False),
+        ("--time-limit", time_limit, False, False),
         ("--seed", seed, False, False),
         ("--threads", threads, False, False),
     ], progress)
@@ -600,8 +608,8 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
             slow_down: Value | None = None, slow: Value | None = None, stop: Value | None = None,
             memory_limit: Value | None = None, memory_in_flight: int | None = None, memory: Value | None = None,
             mem_limit: Value | None = None, risk: Value | None = None, spread: Value | None = None,
-            set: Values | None = None, replan: bool = False, seed: int | None = None, threads: int | None = None,
-            progress: Progress = True) -> CompareResult:
+            set: Values | None = None, replan: bool = False, time_limit: Value | None = None, seed: int | None = None,
+            threads: int | None = None, progress: Progress = True) -> CompareResult:
     """Predicted against measured, or plans or schedules against each other.
 
     files: A plan and a trace, or several plans; none with --schedule A,B,...
@@ -655,6 +663,7 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
     set: Give a value of the plan another one: KEY=VALUE, as often as needed; simulate and compare also take a list
         or …
     replan: After --set, move layers between the stages until the step is shortest
+    time_limit: Time limit; what takes longer ends without an answer
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     progress: Whether progress goes to standard error, or a function that gets its lines
@@ -700,19 +709,22 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
         ("--spread", spread, False, False),
         ("--set", set, False, True),
         ("--replan", replan, True, False),
+        ("--time-limit", time_limit, False, False),
         ("--seed", seed, False, False),
         ("--threads", threads, False, False),
     ], progress)
 
 
-def report(plan: Input, trace: Input | None = None, *, against: Input | None = None, seed: int | None = None,
-           threads: int | None = None, output: PathLike | None = None, progress: Progress = True) -> ReportResult:
+def report(plan: Input, trace: Input | None = None, *, against: Input | None = None, time_limit: Value | None = None,
+           seed: int | None = None, threads: int | None = None, output: PathLike | None = None,
+           progress: Progress = True) -> ReportResult:
     """A page about a plan that opens offline and simulates in the browser.
 
     plan: Plan file; - is standard input
     trace: Trace of a run of the plan, as `stagecraft run --trace` writes it: the page shows what was predicted over
         what …
     against: Another plan to hold this one against
+    time_limit: Time limit; what takes longer ends without an answer
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     output: Where to keep what is written (nowhere)
@@ -720,6 +732,7 @@ def report(plan: Input, trace: Input | None = None, *, against: Input | None = N
     """
     return run_verb(ReportResult, ["report"], [plan, trace], [
         ("--against", against, False, False),
+        ("--time-limit", time_limit, False, False),
         ("--seed", seed, False, False),
         ("--threads", threads, False, False),
     ], progress, output, "page.html")
@@ -1107,8 +1120,8 @@ def schedules(*, progress: Progress = True) -> SchedulesResult:
 def schedule(name: Input, *, format: Value | None = None, stages: Value | None = None, virtual: Value | None = None,
              group: int | None = None, in_flight: int | None = None, decode_steps: int | None = None,
              warmup: Value | None = None, pipes: int | None = None, sequence_chunks: int | None = None,
-             microbatches: int | None = None, seed: int | None = None, threads: int | None = None,
-             output: PathLike | None = None, progress: Progress = True) -> TextResult:
+             microbatches: int | None = None, time_limit: Value | None = None, seed: int | None = None,
+             threads: int | None = None, output: PathLike | None = None, progress: Progress = True) -> TextResult:
     """The order of one schedule; `text` is it in the format.
 
     name: Name or alias of a schedule, or a torch CSV
@@ -1123,6 +1136,7 @@ def schedule(name: Input, *, format: Value | None = None, stages: Value | None =
     pipes: With chimera: number of model copies, even (2)
     sequence_chunks: With seq1f1b: pieces per sequence (1)
     microbatches: Microbatches per iteration (8)
+    time_limit: Time limit; what takes longer ends without an answer
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     output: Where to keep what is written (nowhere)
@@ -1139,6 +1153,7 @@ def schedule(name: Input, *, format: Value | None = None, stages: Value | None =
         ("--pipes", pipes, False, False),
         ("--sequence-chunks", sequence_chunks, False, False),
         ("--microbatches", microbatches, False, False),
+        ("--time-limit", time_limit, False, False),
         ("--seed", seed, False, False),
         ("--threads", threads, False, False),
     ], progress, output, "schedule")
