@@ -14,15 +14,15 @@ namespace {
 
 enum Tag : int { asks_tag, question_tag, answer_tag };
 constexpr int rounds = 30;
-constexpr std::chrono::seconds longest_answer{120};
+constexpr std::chrono::seconds longest_answer{30};
 
-void wait_for(Carrier& carrier, long number) {
+void wait_for(Carrier& carrier, int peer, long number) {
   const auto deadline = std::chrono::steady_clock::now() + longest_answer;
   while (true) {
     if (std::chrono::steady_clock::now() > deadline) {
-      throw PeerLost(
-          concat("the processes cannot compare their clocks: another one has been silent for ",
-                 longest_answer.count(), " s; was it stopped?"));
+      throw PeerLost(concat("the processes cannot compare their clocks: rank ", peer,
+                            " has been silent for ", longest_answer.count(),
+                            " s; was its process stopped?"));
     }
     if (const std::vector<int> lost = carrier.take_lost(); !lost.empty()) {
       throw PeerLost(concat("rank ", lost.front(), " has gone"));
@@ -37,13 +37,13 @@ void wait_for(Carrier& carrier, long number) {
 
 template <class T>
 void tell(Carrier& carrier, int space, int peer, int tag, const T& value) {
-  wait_for(carrier, carrier.send(space, peer, tag, &value, sizeof value));
+  wait_for(carrier, peer, carrier.send(space, peer, tag, &value, sizeof value));
 }
 
 template <class T>
 T hear(Carrier& carrier, int space, int peer, int tag) {
   T value{};
-  wait_for(carrier, carrier.receive(space, peer, tag, &value, sizeof value));
+  wait_for(carrier, peer, carrier.receive(space, peer, tag, &value, sizeof value));
   return value;
 }
 

@@ -26,7 +26,11 @@ namespace {
 using namespace std::chrono_literals;
 using processes::Completion;
 
-constexpr auto meeting_patience = 120s;  ///< launchers may start hosts one after the other
+constexpr auto meeting_patience = 120s;  ///< launchers may start hosts one after the other, …
+constexpr auto local_patience = 30s;     ///< … but the processes of one machine at once
+/// With those that have come: for the first words of all, before anybody loads anything.
+constexpr auto first_patience = 30s;
+constexpr int first_spaces = 2;
 constexpr auto parting_patience = 5s;
 constexpr std::size_t most_at_once = std::size_t{8} << 20;  ///< from one peer, before the next
 /// Longer messages wait at the sender: else they would fill the memory of who is behind.
@@ -152,11 +156,12 @@ void TcpCarrier::wait_for(const std::map<long, int>& awaited) {
       return std::ranges::count(completed_, message.first, &Completion::number) == 0;
     });
   };
-  const auto deadline = std::chrono::steady_clock::now() + meeting_patience;
+  const std::chrono::seconds patience = spaces_ <= first_spaces ? first_patience : meeting_patience;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   for (auto missing = next(); missing != awaited.end(); missing = next()) {
     if (std::chrono::steady_clock::now() > deadline) {
-      throw PeerLost(concat("rank ", missing->second, " has been silent for ",
-                            meeting_patience.count(), " s: was its process stopped?"));
+      throw PeerLost(concat("rank ", missing->second, " has been silent for ", patience.count(),
+                            " s: was its process stopped?"));
     }
     if (!lost_.empty()) throw PeerLost(concat("rank ", lost_.front(), " has gone"));
     exchange_for(1ms);
@@ -361,8 +366,12 @@ std::unique_ptr<processes::Carrier> make_carrier() {
     throw Error(ErrorKind::usage,
                 "--transport tcp: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are not set");
   }
-  return make_carrier(started->rank, connect_all(meeting_place_of_environment(), started->rank,
-                                                 started->processes, meeting_patience));
+  const MeetingPlace place = meeting_place_of_environment();
+  // Who has a secret was started by a launcher, not by hand in one window after the other.
+  const bool all_start_at_once = is_loopback(place.host) && !place.secret.empty();
+  const std::chrono::seconds patience = all_start_at_once ? local_patience : meeting_patience;
+  return make_carrier(started->rank,
+                      connect_all(place, started->rank, started->processes, patience));
 }
 
 std::unique_ptr<processes::Carrier> make_carrier(int rank, Connections connections) {
