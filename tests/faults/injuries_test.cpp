@@ -166,19 +166,17 @@ bool check_failing(const Finished& finished, const std::vector<std::string>& wor
   return fs::exists(told);
 }
 
-}  // namespace
-
-TEST_CASE("whichever allocation fails while a checkpoint is written or read, a whole one is left",
-          "[seconds]") {
+/// One allocation after the other, the next so many times `growth` further: all of a long loop are
+/// alike.
+void fail_allocations(double growth) {
   const Finished finished("failing-allocations");
   const fs::path folder = finished.folder.path() / "ck", kept = finished.folder.path() / "kept";
   fs::copy(folder, kept, fs::copy_options::recursive);
   const std::vector<std::string> goes_on = finished.run(
       3, {"--resume", "ck", "--checkpoint", "ck", "--every", "1", "--transport", "threads"});
   for (const std::string behind : {"step-000003.part/rank-0.bin", "step-000002/manifest.json"}) {
-    // All allocations of a long loop are alike.
     int allocation = 0;
-    for (bool fails = true; fails; allocation += 1 + allocation / 2) {
+    for (bool fails = true; fails; allocation += 1 + static_cast<int>(growth * allocation)) {
       fs::remove_all(folder);
       fs::copy(kept, folder, fs::copy_options::recursive);
       fails = check_failing(finished, goes_on, behind, allocation);
@@ -190,6 +188,17 @@ TEST_CASE("whichever allocation fails while a checkpoint is written or read, a w
     }
     CHECK(allocation > 10);
   }
+}
+
+}  // namespace
+
+TEST_CASE("whichever allocation fails while a checkpoint is written or read, a whole one is left",
+          "[seconds]") {
+  fail_allocations(0.5);
+}
+
+TEST_CASE("every single allocation may fail while a checkpoint is written or read", "[.every]") {
+  fail_allocations(0);
 }
 #endif
 

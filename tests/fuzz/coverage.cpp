@@ -1,7 +1,6 @@
 // The readers under libFuzzer, as tests/fuzz/coverage builds and calls it: STAGECRAFT_FUZZ_READER
 // says which one, STAGECRAFT_FUZZ_SCRATCH a folder for the files of those that read one.
 
-#include <unistd.h>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -26,15 +25,19 @@ const Reader& chosen_reader() {
   std::exit(2);
 }
 
+/// Whoever makes it removes it, however this process ends.
+std::filesystem::path scratch_folder() {
+  if (const char* folder = std::getenv("STAGECRAFT_FUZZ_SCRATCH")) return folder;
+  std::fputs("STAGECRAFT_FUZZ_SCRATCH names a folder for files of the readers\n", stderr);
+  std::exit(2);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Reader& reader = chosen_reader();
-  const char* folder = std::getenv("STAGECRAFT_FUZZ_SCRATCH");
   static const std::filesystem::path scratch =
-      (folder != nullptr ? folder : stagecraft::tests::folder_for_scratch()) /
-      ("stagecraft-fuzz-" + std::to_string(getpid()) +
-       (reader.name == "safetensors" ? ".safetensors" : ""));
+      scratch_folder() / (reader.name == "safetensors" ? "input.safetensors" : "input");
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   if (reader.reads_file) std::ofstream(scratch, std::ios::binary | std::ios::trunc) << bytes;
   try {
