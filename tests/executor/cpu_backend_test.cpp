@@ -589,6 +589,38 @@ TEST_CASE("a row's result does not depend on the other rows of the call") {
   }
 }
 
+TEST_CASE("what is added part by part has the bits of one call after another") {
+  const Precision precision = GENERATE(from_range(both_precisions));
+  // One row in a part, several with some left, all of them.
+  const std::int64_t width = GENERATE(5000, 1000, 7);
+  const auto backend = make_cpu_backend();
+  const std::int64_t rows = 11, inputs = 3;
+  const auto rows_wide = [&](unsigned seed) {
+    return noise(*backend, {rows, width}, precision, seed);
+  };
+  const auto row = [&](unsigned seed) { return noise(*backend, {width}, precision, seed); };
+  Tensor part = backend->allocate({rows, width}, precision),
+         whole = backend->allocate({rows, width}, precision);
+
+  const Tensor x = noise(*backend, {rows, inputs}, precision, 1),
+               weight = noise(*backend, {inputs, width}, precision, 2);
+  for (const Tensor& bias : {row(3), Tensor{}}) {
+    for (const Tensor& residual : {rows_wide(4), Tensor{}}) {
+      backend->linear(x, weight, bias, residual, part);
+      backend->Backend::linear(x, weight, bias, residual, whole);
+      CHECK(bitwise_equal(part, whole));
+    }
+  }
+
+  const Tensor dy = rows_wide(5), in = rows_wide(6), residual = rows_wide(7), norm_weight = row(8),
+               scale = noise(*backend, {rows}, precision, 9);
+  for (const Tensor& mean : {noise(*backend, {rows}, precision, 10), Tensor{}}) {
+    backend->norm_input_and_residual(dy, in, norm_weight, mean, scale, residual, part);
+    backend->Backend::norm_input_and_residual(dy, in, norm_weight, mean, scale, residual, whole);
+    CHECK(bitwise_equal(part, whole));
+  }
+}
+
 TEST_CASE("a sample's attention does not depend on the other samples of the call") {
   const Precision precision = GENERATE(from_range(both_precisions));
   const auto backend = make_cpu_backend();
