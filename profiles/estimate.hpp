@@ -23,6 +23,9 @@ struct LayerWork {
   Bytes workspace = 0;
 };
 
+/// Tokens that logits are wanted of where a model answers; 0: it trains.
+std::int64_t last_tokens(const CostSetting& setting);
+
 /// The same setting for its operations.
 WorkSetting work_setting(const CostSetting& setting);
 

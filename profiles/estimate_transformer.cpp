@@ -107,8 +107,21 @@ void add_block_memory(LayerWork& work, const Transformer& transformer, const Sha
   work.workspace = tokens * (share.up + 2 * share.hidden) * element;
 }
 
+/// Where a model answers: logits of last tokens alone, which each peer has whole.
+void add_memory_of_last_logits(LayerWork& work, const Transformer& transformer, const Share& share,
+                               const Tokens& counts, std::int64_t last, Bytes element) {
+  const std::int64_t rows = std::min(last, counts.all);
+  work.input = counts.spread * share.hidden * element;
+  work.output = rows * statistic;
+  work.saved = counts.spread * (share.hidden * element + norm_statistics(transformer) * statistic) +
+               rows * (share.hidden * element + transformer.vocabulary * statistic) + work.output;
+  work.workspace = rows * transformer.vocabulary * element;
+}
+
 void add_head_memory(LayerWork& work, const Transformer& transformer, const Share& share,
                      const Tokens& counts, const CostSetting& setting, Bytes element) {
+  if (const std::int64_t last = last_tokens(setting); last > 0)
+    return add_memory_of_last_logits(work, transformer, share, counts, last, element);
   const std::int64_t tokens = counts.all;
   const FusedLoss loss = setting.kernels.fused_loss;
   const bool fused = loss == FusedLoss::te;
@@ -259,7 +272,13 @@ WorkSetting work_setting(const CostSetting& setting) {
       .framework = setting.kernels.framework,
       .dispatcher = setting.kernels.dispatcher,
       .float8_recipe = setting.kernels.float8_recipe.value_or(usual_float8_recipe(setting.device)),
-      .fused_loss = setting.kernels.fused_loss};
+      .fused_loss = setting.kernels.fused_loss,
+      .last_tokens = last_tokens(setting)};
+}
+
+std::int64_t last_tokens(const CostSetting& setting) {
+  if (setting.chunk == 0) return 0;
+  return setting.ends > 0 ? setting.ends : setting.microbatch;
 }
 
 LayerWork transformer_work(const Transformer& transformer, const Layer& layer,

@@ -122,7 +122,8 @@ void add_choice(LayerBuilder& layer, double count);
 void add_dispatch(LayerBuilder& layer, const RowCopies& copies, double width);
 void add_combine(LayerBuilder& layer, const RowCopies& copies, double width);
 
-/// `rows` x `outputs` logits, divided over the peers, and their loss.
+/// `rows` x `outputs` logits, divided over the peers, and their loss; where a model answers, those
+/// of last tokens and the choice among them.
 void add_logits_and_loss(LayerBuilder& layer, double rows, std::int64_t outputs);
 
 /// What tensor-parallel peers exchange before a layer's first product and after its last.

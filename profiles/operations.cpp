@@ -131,11 +131,31 @@ void add_prediction(LayerBuilder& layer) {
   add_logits_of_model(layer);
 }
 
+/// Of inference: each peer's part of the vocabulary, which all get whole; chosen among by their
+/// softmax in fp32 (vLLM's LogitsProcessor and Sampler).
+void add_last_logits(LayerBuilder& layer, double rows, std::int64_t outputs) {
+  const DeviceShare& share = layer.share();
+  const int degree = share.setting.tensor_parallel;
+  const auto all = static_cast<double>(outputs);
+  layer.keep("head input", rows * share.hidden * share.element);
+  layer.wide_linear("logits", rows, std::ceil(all / degree), share.hidden);
+  if (degree > 1) {
+    layer.add({.name = "gather of logits",
+               .kind = OperationKind::all_gather,
+               .bytes = rows * all * share.element});
+  }
+  layer.traffic("choice of tokens", rows * all * (share.element + 3 * 4), 0);
+  layer.keep("logits in fp32", rows * all * 4);
+  layer.working(rows * all * share.element);
+}
+
 }  // namespace
 
 /// The vocabulary's logits are divided over the peers; the loss needs their maxima and sums.
 void add_logits_and_loss(LayerBuilder& layer, double rows, std::int64_t outputs) {
   const DeviceShare& share = layer.share();
+  if (const std::int64_t last = share.setting.last_tokens; last > 0)
+    return add_last_logits(layer, std::min(rows, static_cast<double>(last)), outputs);
   const double part = std::ceil(static_cast<double>(outputs) / share.setting.tensor_parallel);
   const double logits = rows * part;
   layer.keep("head input", share.spread_tokens * share.hidden * share.element);

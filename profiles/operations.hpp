@@ -30,6 +30,9 @@ struct WorkSetting {
   Recomputed recompute = Recomputed::none;
   bool fused_attention = true;  ///< scores are not written to memory (Dao et al. 2022)
   FusedLoss fused_loss = FusedLoss::none;
+  /// Of inference: tokens that logits are wanted of, which nothing but the choice of a next token
+  /// reads. 0: all tokens', and their loss.
+  std::int64_t last_tokens = 0;
   bool dropout = false;         ///< masks are kept, a byte each
   Bytes gradient_bytes = 4;     ///< of an element in which weight gradients are summed
   bool grouped_experts = true;  ///< one product for all experts of a device, else one for each

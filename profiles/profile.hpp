@@ -89,6 +89,10 @@ struct CostSetting {
   Precision precision = Precision::float32;
   Parallelism parallelism = {};
   LayerKernels kernels = {};  ///< of estimates; what was measured is what it is
+  /// Of estimates for inference: tokens of a microbatch that a pass computes at most, and logits of
+  /// samples' last tokens alone. 0: training, of all tokens at once.
+  std::int64_t chunk = 0;
+  std::int64_t ends = 0;  ///< samples that end in a pass; 0: all of the microbatch
   bool operator==(const CostSetting&) const = default;
 };
 std::string to_string(const CostSetting& setting);

@@ -23,6 +23,7 @@ ChangedPlan changed(LoadedPlan loaded, const std::vector<Change>& changes, bool 
   what_if::set_training(wishes, result.loaded.profile, plan);
   what_if::set_recompute(wishes, result.loaded.profile.model, plan);
   what_if::set_stages(wishes, balance, result);
+  if (!serves(plan)) plan.requests.reset();
   what_if::set_batch(wishes, plan);
   what_if::require_overlap(wishes, plan);
   try {

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "planner/analysis/requests.hpp"
+#include "planner/costs/request_room.hpp"
+#include "planner/problem/asked_requests.hpp"
 #include "planner/problem/defaults.hpp"
 #include "profiles/kernel_times.hpp"
 #include "profiles/request_state.hpp"
@@ -11,7 +12,10 @@ namespace stagecraft {
 
 namespace {
 
+/// Of samples of so many tokens, behind which none are made.
 Plan with_rows(Plan plan, std::int64_t microbatch, std::int64_t sequence, int microbatches) {
+  plan.requests = requests_of(plan);
+  plan.requests->output = 0;
   plan.batch.microbatch = microbatch;
   plan.batch.sequence = sequence;
   plan.batch.microbatches = microbatches;
@@ -19,9 +23,10 @@ Plan with_rows(Plan plan, std::int64_t microbatch, std::int64_t sequence, int mi
   return plan;
 }
 
-/// Each request is one replica's.
-Plan of_one_replica(Plan plan) {
-  for (Stage& stage : plan.stages) stage.devices.resize(1);
+Plan with_shape(Plan plan, const RequestShape& shape) {
+  plan.requests = requests_of(plan);
+  plan.requests->output = shape.output;
+  plan.batch = {.sequence = shape.prompt};
   return plan;
 }
 
@@ -112,9 +117,11 @@ class Server {
 
 }  // namespace
 
-std::optional<RequestShape> request_shape(const Plan& plan, const Model& model,
-                                          std::int64_t output) {
+std::optional<RequestShape> request_shape(const Plan& plan, const Model& model) {
   const std::int64_t sequence = plan.batch.sequence > 0 ? plan.batch.sequence : model.sequence;
+  if (plan.requests && plan.requests->output < 1) return {};
+  if (plan.requests) return RequestShape{.prompt = sequence, .output = plan.requests->output};
+  constexpr std::int64_t output = usual_output_tokens;
   const std::int64_t positions = model.transformer ? model.transformer->positions : 0;
   const std::int64_t prompt = positions > 0 ? std::min(sequence, positions - output) : sequence;
   if (prompt < 1) return {};
@@ -124,9 +131,9 @@ std::optional<RequestShape> request_shape(const Plan& plan, const Model& model,
 std::optional<ServingTable> serving_table(const Plan& plan, const Profile& profile,
                                           const Cluster& cluster, const RequestShape& shape) {
   if (!estimates_kernels(profile)) return {};
-  const Plan alone = of_one_replica(plan);
-  const auto room =
-      room_for_requests(with_rows(alone, 1, shape.prompt + shape.output, 1), profile, cluster);
+  // Each request is one replica's.
+  const Plan alone = with_shape(of_one_replica(plan), shape);
+  const auto room = room_for_requests(alone, profile, cluster);
   if (!room || room->requests == 0) return {};
   const std::int64_t replicas = replicas_of_stages(plan).front();
   const Server server(alone, profile, cluster, shape);

@@ -39,11 +39,10 @@ struct ServingTable {
   std::vector<ServingPoint> points;  ///< 1, 2, 4 … requests of each replica, and its room
 };
 
-/// Of requests that take a plan's sequence, and as many tokens more as are made: where that is
-/// longer than the model's positions, prompts are shorter. Nothing where there are no positions for
-/// a prompt.
-std::optional<RequestShape> request_shape(const Plan& plan, const Model& model,
-                                          std::int64_t output);
+/// What a plan says of its requests; of one that does not, prompts of its sequence and as many
+/// tokens more as usual, where that is longer than the model's positions, after shorter prompts.
+/// Nothing where there are no positions for a prompt.
+std::optional<RequestShape> request_shape(const Plan& plan, const Model& model);
 
 /// Of a token, weights are read once for a batch, and keys and values of each request as they are
 /// half-way through its output; experts as many as a batch meets where their choice is even.

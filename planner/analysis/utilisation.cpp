@@ -72,13 +72,21 @@ struct SampleFlops {
   double masked = 0;
 };
 
+/// Where a model answers, logits are those of the last token.
+bool is_of_last_token(const Plan& plan, const Model& model, const Layer& layer) {
+  return serves(plan) && layer.kind == LayerKind::head && model.transformer &&
+         model.transformer->causal && plan.batch.sequence > 0;
+}
+
 std::optional<SampleFlops> sample_flops(const Plan& plan, const Model& model) {
   SampleFlops sum;
   for (const Stage& stage : plan.stages) {
     const auto first = static_cast<std::size_t>(stage.layers.first);
     for (std::size_t i = 0; i < static_cast<std::size_t>(stage.layers.size()); ++i) {
       const Layer& layer = model.layers[first + i];
-      const LayerFlops flops = flops_of(model, layer, plan.batch.sequence);
+      LayerFlops flops = flops_of(model, layer, plan.batch.sequence);
+      if (is_of_last_token(plan, model, layer))
+        flops.forward /= static_cast<double>(plan.batch.sequence);
       if (flops.forward <= 0 && has_products(layer.kind)) return {};
       sum.forward += flops.forward;
       sum.masked += flops.masked;

@@ -3,7 +3,8 @@
 //   MFU = 3 F samples/s / (the devices' peaks together)    Chowdhery et al. 2022 (PaLM)
 //
 // F are the products of one sample's forward, attention in full though its mask be causal, and a
-// backward counts twice (Narayanan et al. 2021). Others count only the half of attention that a
+// backward counts twice (Narayanan et al. 2021); inference has none, and logits of last tokens
+// alone. Others count only the half of attention that a
 // causal mask leaves (Dao 2023, FlashAttention-2, section 4.1; torchtitan): there are two MFUs. HFU
 // counts what is done again, too. Peaks are dense ones in the plan's precision.
 

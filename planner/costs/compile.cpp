@@ -9,6 +9,7 @@
 
 #include "planner/costs/columns.hpp"
 #include "planner/costs/cost_program.hpp"
+#include "planner/costs/device_memory.hpp"
 #include "planner/costs/exposed_sums.hpp"
 #include "planner/costs/paired_passes.hpp"
 #include "planner/plan/plan_fault.hpp"
@@ -131,16 +132,35 @@ std::vector<StageTie> stage_ties(const Compilation& compilation) {
   return ties;
 }
 
+/// Weights that layers of a stage share with others of it, on one of `tensor` peers, which divide
+/// the rows of a table.
+Bytes shared_inside(const Model& model, const LayerRange& layers, int tensor, Precision precision) {
+  const auto is_inside = [&](int layer) { return layers.first <= layer && layer < layers.end; };
+  const std::int64_t rows = model.transformer ? model.transformer->vocabulary : 0;
+  Bytes bytes = 0;
+  for (const Tie& tie : model.ties) {
+    if (!is_inside(tie.owner) || !is_inside(tie.user)) continue;
+    const bool is_table = rows > 0 && tie.parameters % rows == 0;
+    const std::int64_t part = is_table ? (rows + tensor - 1) / tensor * (tie.parameters / rows)
+                                       : (tie.parameters + tensor - 1) / tensor;
+    bytes += part * element_bytes(precision);
+  }
+  return bytes;
+}
+
 /// Without a backward nothing of a layer stays but keys and values of each request (`past`, which a
 /// program that does not train keeps throughout), and one layer after the other has what it needs
-/// while it computes: the hungriest layer's counts, and not their sum.
+/// while it computes: the hungriest layer's counts, and not their sum. Where prompts are longer
+/// than a pass, what comes in and goes out is there a pass at a time. Nothing is updated, so that
+/// tied weights of one stage are one tensor.
 void serve(const Compilation& compilation, int stage, int replica, ChunkMemory& memory) {
   const LayerRange layers = compilation.layout(stage).layers;
   const CostTable& table = compilation.table(stage, replica);
   const Model& model = compilation.book.profile().model;
   const Plan& plan = compilation.plan;
   const std::int64_t sequence = plan.batch.sequence > 0 ? plan.batch.sequence : model.sequence;
-  const std::int64_t tokens = (sequence + compilation.context() - 1) / compilation.context();
+  const std::int64_t kept = sequence + requests_of(plan).output;
+  const std::int64_t tokens = (kept + compilation.context() - 1) / compilation.context();
   const int tensor = tensor_degree(
       plan.parallelism, static_cast<std::size_t>(compilation.peer_count(stage, replica)));
   Bytes most = 0, cache = 0;
@@ -152,6 +172,12 @@ void serve(const Compilation& compilation, int stage, int replica, ChunkMemory& 
   }
   memory.forward_alone = most;
   memory.past = cache;
+  memory.parameters -=
+      std::min(shared_inside(model, layers, tensor, plan.precision), memory.parameters);
+  const PassTokens passes = compilation.book.tokens_of_pass(
+      compilation.kind(stage, replica), plan.batch.microbatch, compilation.rows_of(stage, replica),
+      compilation.peer_count(stage, replica));
+  for (Bytes* bytes : {&memory.input, &memory.output}) *bytes = passes.part_of(*bytes);
 }
 
 ChunkMemory memory_of(const Compilation& compilation, int stage, int replica) {
@@ -292,7 +318,8 @@ Costs costs_of(const Compilation& compilation, const Program& program) {
 std::vector<Bytes> memory_limits(const Compilation& compilation) {
   std::vector<Bytes> limits;
   for (const int device : compilation.devices) {
-    const DeviceKind& kind = kind_of(compilation.book.cluster(), device);
+    DeviceKind kind = kind_of(compilation.book.cluster(), device);
+    if (serves(compilation.plan)) take_part_of_memory(kind, requests_of(compilation.plan).memory);
     limits.push_back(kind.memory_unlimited ? std::numeric_limits<Bytes>::max() : kind.memory);
   }
   return limits;

@@ -218,7 +218,8 @@ CostBookSetting book_setting(const Plan& plan) {
           .sequence = plan.batch.sequence,
           .parallelism = plan.parallelism,
           .sharding = plan.optimizer.sharding,
-          .kernels = plan.kernels};
+          .kernels = plan.kernels,
+          .chunk = serves(plan) ? requests_of(plan).chunk : 0};
 }
 
 CostSetting CostBook::setting_for(int kind, std::int64_t samples, int peers) const {
@@ -230,7 +231,8 @@ CostSetting CostBook::setting_for(int kind, std::int64_t samples, int peers) con
       .tensor_parallel = tensor_degree(setting_.parallelism, static_cast<std::size_t>(peers)),
       .precision = setting_.precision,
       .parallelism = setting_.parallelism,
-      .kernels = setting_.kernels};
+      .kernels = setting_.kernels,
+      .chunk = setting_.chunk};
   // One device has all tokens; measurements of it know nothing of peers.
   if (setting.tensor_parallel == 1) setting.parallelism.sequence = false;
   return setting;
@@ -249,7 +251,7 @@ std::vector<LayerCost> CostBook::costs_of_rows(int kind, std::int64_t microbatch
                                                int peers) const {
   const CostSetting setting = setting_for(kind, rows, peers);
   const DeviceKind& device = cluster_.kinds[static_cast<std::size_t>(kind)];
-  const auto find = [&] { return costs_with_messages(profile_, cluster_, device, setting); };
+  const auto find = [&] { return served_costs(profile_, cluster_, device, setting); };
   if (memo_ != nullptr) return memo_->costs(kind, setting, find);
   if (!is_scaled(kind, microbatch, rows, peers)) return find();
   const ProfileEntry& whole = *entry(kind, microbatch, peers);
@@ -328,6 +330,14 @@ ProfileEntry CostBook::entry_for(int kind, std::int64_t microbatch, std::int64_t
   const ProfileEntry* known = entry(kind, rows, peers);
   return {.setting = known != nullptr ? known->setting : setting_for(kind, rows, peers),
           .layers = costs_of_rows(kind, microbatch, rows, peers)};
+}
+
+PassTokens CostBook::tokens_of_pass(int kind, std::int64_t microbatch, std::int64_t rows,
+                                    int peers) const {
+  CostSetting setting = setting_for(kind, rows, peers);
+  if (entry(kind, rows, peers) != nullptr || entry(kind, microbatch, peers) != nullptr)
+    setting.chunk = 0;
+  return stagecraft::tokens_of_pass(profile_.model, setting);
 }
 
 const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t rows, int peers) {

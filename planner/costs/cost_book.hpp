@@ -17,6 +17,7 @@
 #include "planner/plan/plan.hpp"
 #include "profiles/collectives.hpp"
 #include "profiles/profile.hpp"
+#include "profiles/served_costs.hpp"
 #include "simulator/simulate.hpp"
 
 namespace stagecraft {
@@ -119,6 +120,7 @@ struct CostBookSetting {
   Parallelism parallelism = {};
   Sharding sharding = Sharding::none;  ///< what ZeRO-2 and 3 do in each pass is part of it
   LayerKernels kernels = {};
+  std::int64_t chunk = 0;  ///< see CostSetting
   /// What each of the model's layers does again wherever it is, as part of its costs; empty:
   /// nothing.
   std::vector<Recomputed> again = {};
@@ -156,6 +158,10 @@ class CostBook {
 
   /// What `table` sums up, as an entry of a profile for exactly so many rows.
   ProfileEntry entry_for(int kind, std::int64_t microbatch, std::int64_t rows, int peers = 1) const;
+
+  /// Of these rows' tokens, those that a pass computes: all where nothing is said of chunks, or
+  /// where that says nothing (served_costs.hpp).
+  PassTokens tokens_of_pass(int kind, std::int64_t microbatch, std::int64_t rows, int peers) const;
 
   const Profile& profile() const { return profile_; }
   const Cluster& cluster() const { return cluster_; }

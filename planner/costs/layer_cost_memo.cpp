@@ -35,7 +35,8 @@ LayerCostMemo::Key LayerCostMemo::key_of(int kind, const CostSetting& setting) {
           parallelism.expert,
           parallelism.expert_tensor,
           parallelism.expert_load,
-          parallelism.expert_nodes};
+          parallelism.expert_nodes,
+          setting.chunk};
 }
 
 std::vector<LayerCost> LayerCostMemo::costs(int kind, const CostSetting& setting,

@@ -30,7 +30,7 @@ class LayerCostMemo {
 
  private:
   using Key = std::tuple<int, std::int64_t, std::int64_t, int, Precision, LayerKernels, bool, int,
-                         int, int, double, int>;
+                         int, int, double, int, std::int64_t>;
   static Key key_of(int kind, const CostSetting& setting);
   /// Costs that so many layers in a row have.
   using Runs = std::vector<std::pair<LayerCost, int>>;

@@ -74,6 +74,7 @@ std::vector<std::string> reasons_against_vllm(const Plan& plan, const Model& mod
 
 std::vector<std::string> notes_on_deepspeed(const LoadedPlan& loaded);
 std::vector<std::string> notes_on_torch(const LoadedPlan& loaded);
+std::vector<std::string> notes_on_vllm(const LoadedPlan& loaded);
 
 inline constexpr std::array exporters{
     Exporter{"megatron", export_megatron,
@@ -90,8 +91,9 @@ inline constexpr std::array exporters{
              export_torchtitan, reasons_against_torchtitan, notes_on_torch},
     Exporter{"hf-device-map", export_device_map, "device_map of Hugging Face's transformers",
              nullptr, reasons_against_device_map},
-    Exporter{"vllm", export_vllm, "launch line of vLLM: transformer layers per rank", nullptr,
-             reasons_against_vllm},
+    Exporter{"vllm", export_vllm,
+             "launch line of vLLM: transformer layers per rank, and its requests", nullptr,
+             reasons_against_vllm, notes_on_vllm},
     Exporter{"csv", export_csv, "a row per stage, for spreadsheets"},
     Exporter{"perfetto", export_perfetto, "the predicted timeline, for ui.perfetto.dev"},
     Exporter{"svg", export_svg, "the predicted timeline as a drawing"},

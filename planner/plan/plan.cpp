@@ -169,6 +169,10 @@ bool serves(const Plan& plan) {
   return find_schedule(plan.schedule.name).generate == inference;
 }
 
+Requests requests_of(const Plan& plan) {
+  return plan.requests.value_or(Requests{});
+}
+
 std::vector<int> used_devices(const Plan& plan) {
   std::vector<int> used;
   for (const Stage& stage : plan.stages) {

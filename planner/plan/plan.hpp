@@ -56,6 +56,14 @@ struct Batch {
   bool operator==(const Batch&) const = default;
 };
 
+/// What a plan for inference answers, and how. Prompts are of `Batch::sequence` tokens.
+struct Requests {
+  std::int64_t output = 0;     ///< tokens made for each, which it has room for
+  std::int64_t chunk = 8'192;  ///< tokens of prompts that a pass computes at most
+  double memory = 1;           ///< part of each device's memory that is used, 0 to 1
+  bool operator==(const Requests&) const = default;
+};
+
 struct ScheduleChoice {
   std::string name = "1f1b";
   int virtual_stages = 1;    ///< stages per pipeline device
@@ -180,6 +188,7 @@ struct Plan {
   Precision precision = Precision::float32;
   LayerKernels kernels;  ///< of layers whose costs are estimated
   Batch batch;
+  std::optional<Requests> requests;  ///< of inference; nothing: see `requests_of`
   ScheduleChoice schedule;
   WeightPolicy weights = WeightPolicy::flush;
   ReplicaPolicy replicas = ReplicaPolicy::split;
@@ -225,6 +234,8 @@ LayerModules modules_again(const Plan& plan);
 
 /// Whether it answers requests, without a backward; else it trains.
 bool serves(const Plan& plan);
+/// What it says of requests; else prompts alone, in chunks as usual.
+Requests requests_of(const Plan& plan);
 
 /// Pipeline devices, p.
 int pipeline_devices(const Plan& plan);

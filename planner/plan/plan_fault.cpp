@@ -499,13 +499,42 @@ Fault check_parallelism(const Subject& subject) {
   return find_parallelism_fault(subject.plan, subject.model);
 }
 
+Fault check_requests(const Subject& subject) {
+  if (!subject.plan.requests) return {};
+  const Requests& requests = *subject.plan.requests;
+  const auto fault = [](const char* member, std::string why) {
+    return PlanFault{{"requests", member}, std::move(why), {}};
+  };
+  if (!serves(subject.plan)) {
+    return PlanFault{{"requests"},
+                     concat("it has requests, which are of inference, but the schedule ",
+                            subject.plan.schedule.name, " trains"),
+                     {"leave \"requests\" out, or use the schedule inference"}};
+  }
+  if (requests.chunk < 1)
+    return fault("chunk", concat("chunks of ", requests.chunk, " tokens read no prompt"));
+  if (requests.memory <= 0 || requests.memory > 1) {
+    return fault("memory", concat("requests take a part of the memory above 0 and up to 1, not ",
+                                  requests.memory));
+  }
+  const std::int64_t positions =
+      subject.model.transformer ? subject.model.transformer->positions : 0;
+  const std::int64_t tokens = subject.plan.batch.sequence + requests.output;
+  const bool has_end =
+      positions > 0 && subject.model.transformer->position == Transformer::Position::learned;
+  if (!has_end || tokens <= positions) return {};
+  return fault("output", concat("prompts of ", subject.plan.batch.sequence, " tokens and ",
+                                requests.output, " made for each are ", tokens, ", but ",
+                                subject.model.name, " has ", positions, " positions"));
+}
+
 constexpr std::array structural_checks{
     check_batch,          check_stage_count,        check_schedule_name, check_weights,
     check_linear_has_one, check_stages_hold_layers, check_layers_follow, check_last_layer,
     check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
     check_parallelism,    check_peers_are_near,     check_replicas_work, check_recompute,
     check_size,           check_float8_recipe,      check_fused_loss,    check_recompute_modules,
-    check_overlap,
+    check_overlap,        check_requests,
 };
 
 }  // namespace

@@ -18,6 +18,8 @@
 //     "fp8_recipe": "delayed",             or "tensorwise", "blockwise", "mxfp8": how fp8 numbers
 //                                          get their scale; without it what the device usually has
 //     "batch": {"global": 64, "microbatch": 2, "microbatches": 32, "sequence": 1024},
+//     "requests": {"prompt": 1024, "output": 256, "chunk": 8192,   of inference: tokens of each, and
+//                  "memory": 0.92},                                of a pass; part of memory in use
 //     "schedule": {"name": "1f1b", "virtual_stages": 1},           also "group": 4, "warm_up": [4, 3],
 //     "weights": "flush",                                          "pipes": 4, "sequence_chunks": 2
 //     "replicas": "split",                                         or "round_robin"
@@ -155,6 +157,24 @@ Batch read_batch(const Json& json) {
           .sequence = json.contains("sequence") ? json["sequence"].integer(0) : 0};
 }
 
+/// Prompts are the batch's sequences: who says both says the same.
+Requests read_requests(const Json& json, Batch& batch) {
+  json.allow_only({"prompt", "output", "chunk", "memory"});
+  Requests requests;
+  if (json.contains("prompt")) {
+    const std::int64_t prompt = json["prompt"].integer(1);
+    if (batch.sequence != 0 && batch.sequence != prompt) {
+      json["prompt"].fail(concat("prompts are the batch's sequences, of ", batch.sequence,
+                                 " tokens, not ", prompt, "; change both, or leave one out"));
+    }
+    batch.sequence = prompt;
+  }
+  if (json.contains("output")) requests.output = json["output"].integer(0);
+  if (json.contains("chunk")) requests.chunk = json["chunk"].integer(1);
+  if (json.contains("memory")) requests.memory = json["memory"].number();
+  return requests;
+}
+
 }  // namespace
 
 ScheduleChoice read_schedule(const Json& json) {
@@ -231,6 +251,15 @@ void read_settings(const Json& json, Plan& plan) {
   if (json.contains("parallelism")) plan.parallelism = read_parallelism(json["parallelism"]);
   if (json.contains("predicted")) plan.predicted = read_predicted(json["predicted"]);
   if (json.contains("search")) plan.search = read_search(json["search"], plan.batch);
+}
+
+Value requests_value(const Requests& requests, const Batch& batch) {
+  Value value = Value::object();
+  if (batch.sequence != 0) value["prompt"] = batch.sequence;
+  value["output"] = requests.output;
+  value["chunk"] = requests.chunk;
+  value["memory"] = requests.memory;
+  return value;
 }
 
 Value batch_value(const Batch& batch) {
@@ -337,14 +366,15 @@ Value search_value(const SearchFigures& figures) {
 Plan read_plan(const Json& json) {
   json.expect_format(plan_format);
   json.allow_only(
-      {"format",     "model",       "cluster",    "profile",    "precision", "kernels",
-       "dispatcher", "cuda_graphs", "fp8_recipe", "fused_loss", "overlap",   "recompute_modules",
-       "batch",      "schedule",    "weights",    "replicas",   "optimizer", "parallelism",
-       "order",      "stages",      "predicted",  "search"});
+      {"format",      "model",       "cluster",    "profile",    "precision", "kernels",
+       "dispatcher",  "cuda_graphs", "fp8_recipe", "fused_loss", "overlap",   "recompute_modules",
+       "batch",       "requests",    "schedule",   "weights",    "replicas",  "optimizer",
+       "parallelism", "order",       "stages",     "predicted",  "search"});
   Plan plan;
   plan.model = json["model"].string();
   plan.cluster = json["cluster"].string();
   plan.batch = read_batch(json["batch"]);
+  if (json.contains("requests")) plan.requests = read_requests(json["requests"], plan.batch);
   if (json.contains("order")) plan.order = read_counts(json["order"]);
   for (const Json& stage : json["stages"].elements()) plan.stages.push_back(read_stage(stage));
   read_settings(json, plan);
@@ -367,6 +397,7 @@ std::string write_plan(const Plan& plan) {
   if (!overlap.empty()) value["overlap"] = to_string(overlap);
   if (!again.empty()) value["recompute_modules"] = to_string(again);
   value["batch"] = batch_value(plan.batch);
+  if (plan.requests) value["requests"] = requests_value(*plan.requests, plan.batch);
   value["schedule"] = schedule_value(plan.schedule);
   value["weights"] = to_string(plan.weights);
   value["replicas"] = to_string(plan.replicas);

@@ -42,6 +42,7 @@ struct Problem : Constraints {
   LayerKernels kernels = {};  ///< of layers whose costs are estimated
   std::int64_t global_batch = 1;
   std::int64_t sequence = 0;
+  std::optional<Requests> requests;  ///< of inference
   OptimizerChoice optimizer;
   /// Other ways to shard the model's states over replicas that are tried, one after another
   /// (planner/search/sharding_search.hpp); all else of the optimizer is as above.

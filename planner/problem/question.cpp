@@ -32,6 +32,7 @@ Problem problem_about(const Plan& plan, const Profile& profile, const Cluster& c
   problem.kernels = plan.kernels;
   problem.global_batch = plan.batch.global;
   problem.sequence = plan.batch.sequence;
+  problem.requests = plan.requests;
   problem.optimizer = plan.optimizer;
   problem.parallelism = plan.parallelism;
   return problem;

@@ -100,6 +100,11 @@ std::string against_pins(const Plan& plan, const Problem& problem) {
   return is_asked ? "" : "replicas have other shares of a microbatch";
 }
 
+/// See CostSetting; 0 where plans train.
+std::int64_t chunk_of(const Problem& problem) {
+  return serves(problem) ? problem.requests.value_or(Requests{}).chunk : 0;
+}
+
 bool is_one_f_one_b(const ScheduleChoice& choice) {
   return find_schedule(choice.name).generate == one_f_one_b;
 }
@@ -134,7 +139,8 @@ Space::Space(const Problem& problem)
                             .sequence = problem.sequence,
                             .parallelism = parallelism,
                             .sharding = problem.optimizer.sharding,
-                            .kernels = problem.kernels};
+                            .kernels = problem.kernels,
+                            .chunk = chunk_of(problem)};
     if (!again.empty()) {
       plain_books_.push_back(
           std::make_unique<CostBook>(problem.profile, cluster_, setting, known_costs_));
@@ -237,7 +243,8 @@ CostBook& Space::book(const Plan& plan) const {
                         .sequence = problem_.sequence,
                         .parallelism = parallelism_[static_cast<std::size_t>(choice)],
                         .sharding = sharding,
-                        .kernels = problem_.kernels},
+                        .kernels = problem_.kernels,
+                        .chunk = chunk_of(problem_)},
         known_costs_);
   }
   return *other;
@@ -385,6 +392,7 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
   plan.kernels = problem_.kernels;
   plan.batch = {problem_.global_batch, setting.whole(), setting.all_microbatches(),
                 problem_.sequence};
+  plan.requests = problem_.requests;
   plan.schedule = choice_for(setting, layout.replicas);
   plan.weights = find_schedule(plan.schedule.name).weights;
   plan.replicas = setting.in_turns ? ReplicaPolicy::round_robin : setting.replicas;
@@ -480,6 +488,7 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
   Candidate candidate{
       .name = name, .plan = plan, .prediction = {}, .objective = {}, .rejected = {}};
   candidate.plan.kernels = problem_.kernels;
+  candidate.plan.requests = problem_.requests;
   // Other planners' stages bring tensor-parallel degrees of their own.
   candidate.plan.parallelism = parallelism_[static_cast<std::size_t>(choice_of(plan.parallelism))];
   candidate.plan.parallelism.sequence =

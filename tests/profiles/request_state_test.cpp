@@ -19,9 +19,9 @@ std::vector<std::int64_t> kept(const std::string& family, const std::string& key
                                          "config.json")
                           .model;
   std::vector<std::int64_t> numbers;
-  for (const Layer& layer : model.layers) {
-    if (layer.name.starts_with("block"))
-      numbers.push_back(numbers_of_request(layer.steps, tokens, peers));
+  for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
+    if (model.layers[layer].name.starts_with("block"))
+      numbers.push_back(numbers_of_request(model, static_cast<int>(layer), tokens, peers));
   }
   return numbers;
 }
@@ -38,6 +38,32 @@ const std::string latent = R"("num_hidden_layers": 2, "num_key_value_heads": 4,
     "moe_intermediate_size": 24, "index_n_heads": 2, "index_head_dim": 12, "index_topk": 8)";
 
 }  // namespace
+
+TEST_CASE("where all layers have a window none keeps more, and without one all keep all") {
+  const std::string mistral = R"("num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16,
+      "intermediate_size": 48, "sliding_window": )";
+  CHECK(kept("mistral", mistral + "8") == Numbers{8 * 2 * 32, 8 * 2 * 32});
+  CHECK(kept("mistral", mistral + "null") == Numbers{tokens * 2 * 32, tokens * 2 * 32});
+  // A window that is longer than the request.
+  CHECK(kept("mistral", mistral + "4096") == Numbers{tokens * 2 * 32, tokens * 2 * 32});
+}
+
+TEST_CASE("every other layer of gpt-oss and of Gemma 2 has a window; sinks are weights") {
+  const std::string shape = R"("num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16,
+      "intermediate_size": 48, "sliding_window": 8)";
+  const Numbers alternating{8 * 2 * 32, tokens * 2 * 32};
+  CHECK(kept("gpt_oss", shape + R"(, "num_local_experts": 4, "num_experts_per_tok": 2)") ==
+        alternating);
+  CHECK(kept("gemma2", shape) == alternating);
+}
+
+TEST_CASE("of Nemotron-H a layer keeps a state, keys and values, or nothing") {
+  // M: 8 heads of 16 x 8 states, 3 tokens of 128 channels and 2 x 1 x 8 numbers; *: two heads.
+  CHECK(kept("nemotron_h", R"("num_hidden_layers": 3, "hybrid_override_pattern": "M-*",
+      "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "mamba_num_heads": 8,
+      "mamba_head_dim": 16, "n_groups": 1, "ssm_state_size": 8, "conv_kernel": 4, "expand": 2)") ==
+        Numbers{8 * 16 * 8 + 3 * (128 + 16), 0, tokens * 2 * 32});
+}
 
 TEST_CASE("a window keeps its own tokens, attention to all keeps all") {
   CHECK(kept("gemma3_text", gemma) == Numbers{8 * 2 * 32, tokens * 2 * 32, 8 * 2 * 32});

@@ -25,11 +25,13 @@
 #include "tools/options/arguments.hpp"
 #include "tools/options/change_options.hpp"
 #include "tools/options/memory_options.hpp"
+#include "tools/options/request_options.hpp"
 #include "tools/options/risk_options.hpp"
 #include "tools/options/schedule_argument.hpp"
 #include "tools/options/time_limit.hpp"
 #include "tools/reports/equal_memory.hpp"
 #include "tools/reports/results.hpp"
+#include "tools/reports/serving_report.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -43,6 +45,7 @@ struct CompareArguments {
   ConditionOptions conditions;
   RiskOptions risk;
   std::optional<int> microbatches_in_flight;
+  RequestOptions requests;
   MemoryOptions memory;
   ChangeFlags changes;
   std::string time_limit;
@@ -184,6 +187,7 @@ int compare_with_trace(Console& console, const CompareArguments& arguments) {
   const auto changes = one_change_set(arguments.changes, "compare of a plan and a trace");
   LoadedPlan given = load_plan(arguments.files[0]);
   take_memory_of_question(given.cluster, given.plan);
+  set_requests(arguments.requests, given);
   const ChangedPlan changed = apply(arguments.changes, changes, std::move(given));
   for (const std::string& note : changed.notes) console.note(note);
   const LoadedPlan& loaded = changed.loaded;
@@ -219,6 +223,7 @@ struct PlanRow {
   Plan plan;
   Model model;
   Prediction prediction;
+  std::optional<ServingTable> served;  ///< of inference
 };
 
 PlanRow predict_row(const CompareArguments& arguments, const LoadedPlan& given,
@@ -233,7 +238,8 @@ PlanRow predict_row(const CompareArguments& arguments, const LoadedPlan& given,
           .changes = changes,
           .plan = loaded.plan,
           .model = loaded.profile.model,
-          .prediction = predict(loaded.plan, compiled, timeline)};
+          .prediction = predict(loaded.plan, compiled, timeline),
+          .served = serving_for(loaded.plan, loaded.profile, loaded.cluster)};
 }
 
 /// The plan of the file as it is, and with each combination of changes.
@@ -242,6 +248,7 @@ std::vector<PlanRow> predict_rows(Console& console, const CompareArguments& argu
   LoadedPlan loaded = load_plan(path);
   console.input(loaded.path, loaded.hash);
   set_memory(arguments.memory, loaded, console);
+  set_requests(arguments.requests, loaded);
   std::vector<PlanRow> rows{predict_row(arguments, loaded, std::nullopt)};
   if (!arguments.changes.any()) return rows;
   for (const std::vector<Change>& changes : change_sets(arguments.changes)) {
@@ -269,7 +276,25 @@ ordered_json row_json(const PlanRow& row) {
                     {"peak_memory_bytes", device_peaks(row.plan, row.prediction)},
                     {"fits", row.prediction.fits}};
   add_memory_limits(json, row.plan, row.prediction);
+  if (row.served) json["serving"] = serving_json(*row.served);
   return json;
+}
+
+/// Of plans for inference: one request, and all that there is room for.
+void print_served(Console& console, const std::vector<PlanRow>& rows) {
+  Table table({"plan", ">first token", ">each further", ">requests", ">each further", ">tokens/s"});
+  bool any = false;
+  for (const PlanRow& row : rows) {
+    if (!row.served) continue;
+    any = true;
+    const ServingPoint& alone = row.served->points.front();
+    const ServingPoint& full = row.served->points.back();
+    table.row({name_of(row), format_duration(alone.first_token), format_duration(alone.next_token),
+               fmt::format("{}", full.requests), format_duration(full.next_token),
+               readable(full.tokens_per_second)});
+  }
+  if (any)
+    console.print("with one request, and with all that fit\n" + table.text(console.unicode()));
 }
 
 /// Layers by name with their parameters: the same for all profiles and orders of a model.
@@ -320,6 +345,12 @@ constexpr std::array differences{
                  return a.plan.batch.sequence != b.plan.batch.sequence;
                },
                "a sample of one is no sample of the other"},
+    Difference{"requests of other lengths, or other parts of the memory for them",
+               [](const PlanRow& a, const PlanRow& b) {
+                 return a.plan.batch.sequence == b.plan.batch.sequence &&
+                        requests_of(a.plan) != requests_of(b.plan);
+               },
+               "--output-tokens, --chunk-tokens and --mem-limit make them alike"},
     Difference{"different clusters",
                [](const PlanRow& a, const PlanRow& b) { return a.plan.cluster != b.plan.cluster; },
                "the faster one may have more devices, or faster ones"},
@@ -406,6 +437,7 @@ int compare_plans(Console& console, const CompareArguments& arguments) {
     list.push_back(row_json(row));
   }
   console.print(table.text(console.unicode()));
+  print_served(console, rows);
   console.result({{"rows", std::move(list)}});
   return 0;
 }
@@ -446,6 +478,7 @@ Action declare_compare(CLI::App& app) {
                  "With schedules: microbatches that fit in each device's memory (P)")
       ->type_name("K")
       ->check(CLI::Range(1, 10'000'000));
+  declare_requests(app, arguments->requests, "With plans for inference: ", true);
   declare_memory(app, arguments->memory, "With several plans");
   declare_risk(app, arguments->risk,
                "With a plan and a trace: predict this percentile of the step, and test whether the "
@@ -458,6 +491,8 @@ Action declare_compare(CLI::App& app) {
       refuse_flags_of_schedules(app, "each plan");
       refuse_given(app, {"--memory-in-flight"}, "is of --schedule A,B; plans know their memory");
     } else {
+      refuse_given(app, {"--prompt-tokens", "--output-tokens", "--chunk-tokens"},
+                   "is of PLANs, whose requests have tokens");
       refuse_given(app, {"--set", "--replan"},
                    "changes a PLAN; of schedules every value has its own flag");
       refuse_given(app, {"--risk", "--spread"}, "goes with a plan and a trace");

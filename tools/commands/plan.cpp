@@ -36,7 +36,6 @@ struct PlanArguments {
   RiskOptions risk;
   SharingOptions sharing;
   int top = 1;
-  std::int64_t output_tokens = 0;
   std::string compare_frameworks = "auto";
 };
 
@@ -210,10 +209,6 @@ int make_plan(Console& console, const PlanArguments& arguments) {
   }
   std::optional<Duration> limit;
   if (!arguments.time_limit.empty()) limit = read_duration("--time-limit", arguments.time_limit);
-  if (arguments.output_tokens > 0 && !serves(problem))
-    fail_usage("--output-tokens is of inference; plan with --for vllm or --objective latency");
-  if (arguments.output_tokens > 0)
-    require_positions(problem.profile.model, arguments.output_tokens);
   const std::optional<Risk> risk = risk_of(arguments);
   const bool with_frameworks = compares_frameworks(console, arguments, problem);
   Interrupt interrupt(limit);
@@ -243,6 +238,8 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                   .remedies = {}});
   }
   require_exported(problem, best.plan);
+  const std::string beyond = requests_beyond_positions(best.plan, problem.profile.model);
+  if (!beyond.empty()) console.note(beyond);
   forget_unused_modules(console, search);
   const std::string unused =
       arguments.planning.overlap.empty() ? "" : overlap_of_nothing(best.plan);
@@ -254,7 +251,6 @@ int make_plan(Console& console, const PlanArguments& arguments) {
                 .said = said_of_plans(arguments.planning),
                 .tokens = arguments.planning.run.tokens,
                 .compares_frameworks = with_frameworks,
-                .output_tokens = arguments.output_tokens,
                 .stop = interrupt.late_token(),
                 .stop_signal = &interrupt.signal()});
   if (!is_front) tell_narrower_boxes(console, arguments, loaded, best, interrupt.late_token());
@@ -280,7 +276,7 @@ void group_options(CLI::App& app) {
       OptionGroup{"Training",
                   {"--batch", "--microbatch", "--mbs", "--sequence", "--precision", "--optimizer",
                    "--gradient-bucket", "--schedule", "--tokens"}},
-      OptionGroup{"Inference", {"--output-tokens"}},
+      OptionGroup{"Inference", {"--prompt-tokens", "--output-tokens", "--chunk-tokens"}},
       OptionGroup{"Parallelism",
                   {"--pp", "--vpp", "--dp", "--tensor-parallel", "--sequence-parallel",
                    "--context-parallel", "--expert-parallel", "--expert-tensor-parallel",
@@ -313,10 +309,6 @@ void declare_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--top", arguments.top, "Number of plans to show (1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--output-tokens", arguments.output_tokens,
-                 "Tokens to generate for each request, of inference (256)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 10'000'000));
   declare_sharing(app, arguments.sharing,
                   "Optimise the step with shared links: fair divides a link among the messages on "
                   "it, fifo sends them one after the other");

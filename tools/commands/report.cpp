@@ -12,6 +12,7 @@
 #include "simulator/values/measured_steps.hpp"
 #include "tools/commands.hpp"
 #include "tools/inputs/measured_trace.hpp"
+#include "tools/options/request_options.hpp"
 #include "tools/options/time_limit.hpp"
 #include "tools/reports/page_report.hpp"
 
@@ -22,6 +23,7 @@ using nlohmann::ordered_json;
 
 struct ReportArguments {
   std::string plan, trace, against, time_limit;
+  RequestOptions requests;
 };
 
 PageRun read_measured_run(Console& console, const LoadedPlan& loaded, const std::string& path) {
@@ -40,21 +42,23 @@ PageRun read_measured_run(Console& console, const LoadedPlan& loaded, const std:
           .busy = busy == trace.about.end() ? "" : busy->second};
 }
 
-LoadedPlan loaded_for_page(Console& console, const std::string& path) {
+LoadedPlan loaded_for_page(Console& console, const std::string& path,
+                           const RequestOptions& requests) {
   LoadedPlan loaded = load_plan(path);
   console.input(loaded.path, loaded.hash);
   take_memory_of_question(loaded.cluster, loaded.plan);
+  set_requests(requests, loaded);
   return loaded;
 }
 
 int report(Console& console, const ReportArguments& arguments) {
-  const LoadedPlan loaded = loaded_for_page(console, arguments.plan);
+  const LoadedPlan loaded = loaded_for_page(console, arguments.plan, arguments.requests);
   PageQuestion question{.loaded = loaded, .measured = {}, .threads = console.options().threads};
   if (!arguments.trace.empty())
     question.measured = read_measured_run(console, loaded, arguments.trace);
   std::optional<LoadedPlan> other;
   if (!arguments.against.empty()) {
-    other = loaded_for_page(console, arguments.against);
+    other = loaded_for_page(console, arguments.against, arguments.requests);
     question.against = &*other;
   }
   const ordered_json json = page_json(question);
@@ -94,6 +98,7 @@ Action declare_report(CLI::App& app) {
   app.add_option("--against", arguments->against, "Another plan to hold this one against")
       ->type_name("PLAN");
   declare_time_limit(app, arguments->time_limit);
+  declare_requests(app, arguments->requests, "Of a plan for inference: ", true);
   return [arguments](Console& console) {
     const TimeLimit limit(console, arguments->time_limit);
     return report(console, *arguments);

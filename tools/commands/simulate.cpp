@@ -25,6 +25,7 @@
 #include "tools/options/change_options.hpp"
 #include "tools/options/failure_options.hpp"
 #include "tools/options/memory_options.hpp"
+#include "tools/options/request_options.hpp"
 #include "tools/options/risk_options.hpp"
 #include "tools/options/schedule_argument.hpp"
 #include "tools/options/time_limit.hpp"
@@ -55,7 +56,7 @@ struct SimulateArguments {
   std::string barrier = "on", jitter, time_limit;
   int iterations = 1;
   int samples = 1000;
-  std::int64_t output_tokens = 0;  // 0: as usual
+  RequestOptions requests;
   bool draw = false;
 };
 
@@ -333,16 +334,6 @@ int show_changes(Console& console, const SimulateArguments& arguments, const Loa
   return 0;
 }
 
-/// --output-tokens is of plans for inference, within the model's positions.
-void require_output(const LoadedPlan& loaded, std::int64_t output) {
-  if (output == 0) return;
-  if (!serves(loaded.plan)) {
-    fail_usage("--output-tokens is of inference, and the plan trains (", loaded.plan.schedule.name,
-               ")");
-  }
-  require_positions(loaded.profile.model, output);
-}
-
 /// The figures in the file are those without further conditions, as `plan` writes them.
 void keep_plan(Console& console, const SimulateArguments& arguments, const Cluster& named,
                const Target* target, const LoadedPlan& changed, const Compiled& compiled) {
@@ -374,13 +365,13 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const Target* target = target_of(given.plan);
   tell_what_output_is(console, arguments);
   set_memory(arguments.memory, given, console);
+  set_requests(arguments.requests, given);
   for (const std::string& price : arguments.run.prices) set_price(given.cluster, price);
   if (sets.size() > 1) return show_changes(console, arguments, given, sets);
   const ChangedPlan changed = apply(arguments.changes, sets.front(), std::move(given));
   for (const std::string& note : changed.notes) console.note(note);
   if (!arguments.kept.empty()) require_in_plan(changed, "--write-plan");
   const LoadedPlan& loaded = changed.loaded;
-  require_output(loaded, arguments.output_tokens);
   const Compiled compiled = compile_to_read(loaded.plan, loaded.profile, loaded.cluster);
   const Program& program = compiled.program;
   const Costs& costs = compiled.costs;
@@ -402,8 +393,9 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   console.print(draw(run.timeline, drawing));
   const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, rows, console.unicode()));
-  const auto served =
-      serving_for(loaded.plan, loaded.profile, loaded.cluster, arguments.output_tokens);
+  const auto room = room_for_requests(loaded.plan, loaded.profile, loaded.cluster);
+  if (room) console.print(room_sentence(loaded.plan, loaded.cluster, *room));
+  const auto served = serving_for(loaded.plan, loaded.profile, loaded.cluster);
   if (served) console.print(serving_text(*served, console.unicode()));
   const auto utilisation =
       utilisation_of(loaded.plan, loaded.profile.model, loaded.cluster, prediction);
@@ -429,6 +421,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   if (arguments.conditions.policy != "async") result["link_policy"] = arguments.conditions.policy;
   add_memory(result, memory_peaks(run.timeline));
   result["fits"] = prediction.fits;
+  if (room) result["request_room"] = room_json(*room);
   if (served) result["serving"] = serving_json(*served);
   add_conditions(result, run);
   const auto steady = steady_step(arguments, program, costs, environment);
@@ -476,10 +469,7 @@ void declare_options(CLI::App& app, SimulateArguments& arguments) {
   declare_failures(app, arguments.failures);
   declare_training_run(app, arguments.run);
   declare_serving(app, arguments.serving);
-  app.add_option("--output-tokens", arguments.output_tokens,
-                 "With a plan for inference: tokens to generate for each request (256)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 10'000'000));
+  declare_requests(app, arguments.requests, "With a plan for inference: ", true);
   declare_memory(app, arguments.memory, "With a plan");
   declare_risk(app, arguments.risk,
                "With a plan: print this percentile of the step time and its interval");
@@ -500,6 +490,8 @@ void refuse_without_effect(const CLI::App& app, const SimulateArguments& argumen
                  "judges a PLAN; of a schedule, forwards wait for memory with --memory-limit SIZE");
     refuse_given(app, {"--output-tokens"},
                  "is of a PLAN; of a schedule --decode-steps N makes as many");
+    refuse_given(app, {"--prompt-tokens"}, "is of a PLAN; of a schedule it is --prompt N");
+    refuse_given(app, {"--chunk-tokens"}, "is of a PLAN, whose prompts are read in chunks");
     refuse_shape_of_files(app, read_words("--schedule", arguments.scenario.schedule));
     refuse_given(app, {"--tokens", "--price"}, "is about a PLAN, whose model has tokens");
     refuse_given(app, {"--risk", "--spread"},
@@ -529,8 +521,7 @@ void refuse_without_effect(const CLI::App& app, const SimulateArguments& argumen
 void refuse_beside_sweep(const CLI::App& app) {
   const std::string remedy = "give each --set a single value";
   refuse_timeline_of_sweep(app, remedy);
-  refuse_given(app,
-               {"--iterations", "--jitter", "--mtbf", "--output-tokens", "--risk", "--write-plan"},
+  refuse_given(app, {"--iterations", "--jitter", "--mtbf", "--risk", "--write-plan"},
                concat("is about one plan; ", remedy));
 }
 

@@ -102,7 +102,8 @@ std::vector<Change> values_of(const Change& change) {
   std::vector<Change> values;
   if (takes_integers(change)) {
     for (const std::string& word : read_words(flag, change.value)) {
-      const std::string text = change.key == "sequence" ? range_written_out(word) : word;
+      const bool are_tokens = change.key == "sequence" || change.key.ends_with("-tokens");
+      const std::string text = are_tokens ? range_written_out(word) : word;
       for (const std::int64_t value : read_integers(flag, text, 1, most_integer))
         values.push_back({change.key, std::to_string(value)});
     }

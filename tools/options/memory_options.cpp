@@ -27,7 +27,7 @@ void declare_memory(CLI::App& app, MemoryOptions& options, const std::string& of
       ->type_name("SIZE");
   app.add_option("--mem-limit", options.part,
                  of + ": part of each device's memory to use, what CUDA and NCCL take included "
-                      "(100%)")
+                      "(100%; with requests, the plan's)")
       ->type_name("PERCENT");
 }
 
@@ -50,6 +50,7 @@ void give_memory_of_flag(Cluster& cluster, const std::string& text) {
 }
 
 double read_memory_part(const std::string& text) {
+  if (text.empty()) return 1;
   const double part = read_percent("--mem-limit", text);
   if (part <= 0) {
     fail_usage("--mem-limit: expected more than 0% of the memory, found \"", text, "\"");
@@ -76,7 +77,12 @@ void set_memory(const MemoryOptions& options, LoadedPlan& loaded, Console& conso
     give_memory_of_flag(cluster, options.memory);
   }
   const double part = read_memory_part(options.part);
-  for (DeviceKind& kind : cluster.kinds) take_part_of_memory(kind, part);
+  // What answers requests has a part of its own, which this one stands in for.
+  if (std::optional<Requests>& requests = loaded.plan.requests) {
+    if (!options.part.empty()) requests->memory = part;
+  } else {
+    for (DeviceKind& kind : cluster.kinds) take_part_of_memory(kind, part);
+  }
   for (std::string note : {why_no_memory_limit(kinds_of(loaded), part),
                            is_given(options) ? "" : other_memory(cluster, loaded.plan)}) {
     if (!note.empty()) console.note(std::move(note));

@@ -17,8 +17,8 @@ namespace stagecraft {
 
 /// Flags as they were given.
 struct MemoryOptions {
-  std::string memory;         ///< empty: their own
-  std::string part = "100%";  ///< of that, may be used
+  std::string memory;  ///< empty: their own
+  std::string part;    ///< of that, may be used; empty: as much as the plan says, or all
   bool operator==(const MemoryOptions&) const = default;
 };
 
@@ -36,7 +36,7 @@ std::string words_of(const MemoryOptions& options);
 /// training.
 void give_memory_of_flag(Cluster& cluster, const std::string& text);
 
-/// "90%" as 0.9. Throws Error (usage) unless some of the memory may be used.
+/// "90%" as 0.9, and nothing as all. Throws Error (usage) unless some of the memory may be used.
 double read_memory_part(const std::string& text);
 
 /// Why --mem-limit changes nothing: it is a part of unlimited memory; empty where it does not.

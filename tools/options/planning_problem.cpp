@@ -352,11 +352,38 @@ std::vector<std::string> notes_on(const PlanningOptions& options, const Problem&
   if (options.precision.empty()) {
     notes.push_back(why_usual_precision(problem.profile, kinds_of(problem)));
   }
-  notes.push_back(why_no_memory_limit(kinds_of(problem), problem.memory_fraction));
+  notes.push_back(why_no_memory_limit(kinds_of(problem), read_memory_part(options.memory_limit)));
   notes.push_back(why_few_devices(problem));
   std::erase(notes, "");
   return notes;
 }
+
+namespace {
+
+/// Of inference: prompts, what follows them, and the memory they may take.
+void set_requests(Problem& problem, const PlanningOptions& options) {
+  SaidOfRequests said = said_of_requests(options.requests);
+  if (options.sequence > 0 && said.prompt)
+    fail_usage("--sequence and --prompt-tokens say the same twice; leave one away");
+  if (!serves(problem) && said.any()) {
+    const std::string_view first = said.prompt   ? "--prompt-tokens"
+                                   : said.output ? "--output-tokens"
+                                                 : "--chunk-tokens";
+    fail_usage(first, " is of inference; plan with --for vllm or --objective latency");
+  }
+  if (!serves(problem)) return;
+  if (!answers_requests(problem.profile) && !said.any()) return;
+  if (options.sequence > 0) said.sequence = options.sequence;
+  const AskedRequests asked = asked_requests(
+      said, problem.profile, usual_requests(problem.profile.model, problem.sequence), "--");
+  problem.sequence = asked.prompt;
+  problem.requests = asked.requests;
+  // A part of the plan, not of the cluster, so that whoever reads the plan has it.
+  if (!options.memory_limit.empty()) problem.requests->memory = problem.memory_fraction;
+  problem.memory_fraction = 1;
+}
+
+}  // namespace
 
 Problem planning_problem(Console& console, const PlanningOptions& options,
                          const LoadedProfile& loaded) {
@@ -429,6 +456,7 @@ Problem planning_problem(Console& console, const PlanningOptions& options,
   if (!options.target.empty())
     problem = for_target(std::move(problem), find_target(options.target), said_of_plans(options));
   set_virtual_stages(problem, options.virtual_stages, options.schedule != "auto");
+  set_requests(problem, options);
   return problem;
 }
 
@@ -495,6 +523,7 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                               "Tokens per sample, 32k for 32768 (the model's)"))
       ->type_name("N")
       ->check(CLI::Range(1, 100'000'000));
+  declare_requests(app, options.requests, "With inference: ", false);
   app.add_option("--precision", options.precision,
                  "Precision: fp32, bf16, fp16, fp8 (products only), fp8+attention or fp64 (that of "
                  "the profile or the device)")
@@ -542,7 +571,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "smaller bubbles; inference for latency")
       ->type_name("A,B|auto");
   app.add_option("--mem-limit", options.memory_limit,
-                 "Part of each device's memory to use, what CUDA and NCCL take included (100%)")
+                 "Part of each device's memory to use, what CUDA and NCCL take included (100%; of "
+                 "inference 92%, as vLLM)")
       ->type_name("PERCENT");
   app.add_option("--recompute", options.recompute,
                  "Recomputation: auto, none or full, by stage; selective (attention only) or "

@@ -10,6 +10,7 @@
 #include "planner/space/target_question.hpp"
 #include "profiles/profile.hpp"
 #include "tools/options/device_options.hpp"
+#include "tools/options/request_options.hpp"
 #include "tools/options/training_run.hpp"
 
 namespace CLI {
@@ -30,13 +31,14 @@ struct PlanningOptions {
   double expert_load = 1;
   int expert_nodes = 0;  ///< 0: not said
   DeviceOptions devices;
-  std::string memory_limit = "100%", recompute = "auto", objective = "step", gradient_bucket;
+  std::string memory_limit, recompute = "auto", objective = "step", gradient_bucket;
   std::vector<std::string> fix;
   TrainingRunFlags run;
   std::string exclude;
   std::string target;  ///< NAME or NAME@VERSION
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
+  RequestOptions requests;
   std::string samples_per_replica;                     ///< --mbs
   int pipeline = 0, virtual_stages = 0, replicas = 0;  ///< --pp, --vpp, --dp; 0: not said
   int max_stages = 0;

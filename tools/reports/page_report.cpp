@@ -402,8 +402,16 @@ ordered_json page_json(const PageQuestion& question) {
       {"advice", page_advice_json(question.loaded, question.threads)},
       {"launch", launch_json(question.loaded)}};
   if (const auto served =
-          serving_for(question.loaded.plan, question.loaded.profile, question.loaded.cluster, 0)) {
+          serving_for(question.loaded.plan, question.loaded.profile, question.loaded.cluster)) {
     json["serving"] = serving_json(*served);
+    json["serving"]["choices"] =
+        choices_json(serving_choices(question.loaded, device_count(question.loaded.cluster), {}));
+  }
+  const auto room =
+      room_for_requests(question.loaded.plan, question.loaded.profile, question.loaded.cluster);
+  if (room && json.contains("serving")) {
+    json["serving"]["memory"] = room_json(*room);
+    json["serving"]["memory_part"] = requests_of(question.loaded.plan).memory;
   }
   if (question.measured) json["measured"] = measured_json(plan, *question.measured);
   if (question.against != nullptr) json["against"] = against_json(*question.against);

@@ -8,10 +8,10 @@
 
 #include "planner/analysis/binding.hpp"
 #include "planner/analysis/frameworks.hpp"
-#include "planner/analysis/requests.hpp"
 #include "planner/analysis/risk.hpp"
 #include "planner/analysis/shown_choices.hpp"
 #include "planner/analysis/utilisation.hpp"
+#include "planner/costs/request_room.hpp"
 #include "planner/plan/plan_words.hpp"
 #include "planner/problem/constraints.hpp"
 #include "planner/problem/objective.hpp"
@@ -73,19 +73,12 @@ std::optional<RequestRoom> room_of(const Problem& problem, const Candidate& cand
 /// Of inference, where something is kept of requests.
 std::string room_sentence(const Problem& problem, const Candidate& candidate) {
   const std::optional<RequestRoom> room = room_of(problem, candidate);
-  if (!room) return "";
-  const std::int64_t given = candidate.plan.batch.sequence;
-  const std::int64_t tokens = given > 0 ? given : problem.profile.model.sequence;
-  return fmt::format(
-      "room for {} {} of {} tokens at once: device {}, full first, keeps {} of each\n",
-      room->requests, room->requests == 1 ? "request" : "requests", tokens, room->device,
-      format_bytes(room->each));
+  return room ? room_sentence(candidate.plan, problem.cluster, *room) : "";
 }
 
-std::optional<ServingTable> serving_of(const Problem& problem, const Candidate& candidate,
-                                       std::int64_t output) {
+std::optional<ServingTable> serving_of(const Problem& problem, const Candidate& candidate) {
   const Profile ordered = in_plan_order(problem.profile, candidate.plan);
-  return serving_for(candidate.plan, ordered, problem.cluster, output);
+  return serving_for(candidate.plan, ordered, problem.cluster);
 }
 
 void add_prediction(ordered_json& json, const Problem& problem, const Candidate& candidate) {
@@ -105,10 +98,8 @@ void add_prediction(ordered_json& json, const Problem& problem, const Candidate&
   json["peak_memory_bytes"] = device_peaks(candidate.plan, prediction);
   add_memory_limits(json, candidate.plan, prediction);
   json["fits"] = prediction.fits;
-  if (const std::optional<RequestRoom> room = room_of(problem, candidate)) {
-    json["request_room"] = {
-        {"requests", room->requests}, {"full_first", room->device}, {"request_bytes", room->each}};
-  }
+  if (const std::optional<RequestRoom> room = room_of(problem, candidate))
+    json["request_room"] = room_json(*room);
 }
 
 /// Without a prediction, a plan of another planner that our evaluator cannot run, and why not.
@@ -372,6 +363,7 @@ struct Beside {
   std::vector<Binding> limits;
   std::vector<const Target*> frameworks;  ///< that run the plan
   std::vector<FrameworkAnswer> targets;   ///< where the question is for none
+  ServingChoices serving;                 ///< of a plan for inference
   std::string range;                      ///< of the rate
   std::string time;                       ///< where it goes
 };
@@ -393,6 +385,10 @@ Beside look_beside(Console& console, const Problem& problem, const SearchResult&
   }
   if (wants_limits && !report.stop.stop_requested())
     beside.limits = binding(problem, best, report.stop, console.options().threads);
+  if (problem.excluded.empty() && serves(best.plan)) {
+    const int devices = problem.devices.value_or(device_count(problem.cluster));
+    beside.serving = serving_choices(as_loaded(problem, best.plan), devices, report.stop);
+  }
   beside.frameworks = frameworks_of(as_loaded(problem, best.plan));
   if (wants_limits && report.compares_frameworks && !report.stop.stop_requested()) {
     beside.targets = answers_of_frameworks(problem, report.said, search.plans, report.stop,
@@ -448,8 +444,9 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
   const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
   console.print(plan_table(best.plan, model, *best.prediction, rows, console.unicode()));
   console.print(room_sentence(problem, best));
-  if (const auto serving = serving_of(problem, best, report.output_tokens))
+  if (const auto serving = serving_of(problem, best))
     console.print(serving_text(*serving, console.unicode()));
+  console.print(choices_text(beside.serving, best.plan, console.unicode()));
   console.print(beside.time);
   console.print(best.objective ? objective_sentence(search, *best.objective)
                                : own_objective_sentence(problem, search));
@@ -516,7 +513,7 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
   for (const Candidate& candidate : search.plans) {
     plans.push_back(candidate_json(problem, candidate, search, report.is_front));
     if (!candidate.prediction) continue;
-    if (const auto serving = serving_of(problem, candidate, report.output_tokens))
+    if (const auto serving = serving_of(problem, candidate))
       plans.back()["serving"] = serving_json(*serving);
     if (candidate.prediction) add_training_run(plans.back(), run_of(problem, candidate, report));
     if (candidate.prediction && console.json()) {
@@ -539,6 +536,7 @@ void report_plans(Console& console, const Problem& problem, const SearchResult& 
         {"candidates", search.candidates},
         {"pruned", search.pruned}}},
       {"interrupted", was_interrupted(search, report)}};
+  if (!beside.serving.fit.empty()) result["serving_choices"] = choices_json(beside.serving);
   if (!beside.targets.empty())
     result["targets"] = targets_json(beside.targets, pace(*best.prediction));
   if (report.is_front) {

@@ -20,8 +20,7 @@ struct PlanReport {
   std::string tokens;        ///< of a whole run that is to be told; empty: none
   /// Whether to tell what each framework would take: not where the question is for one.
   bool compares_frameworks = false;
-  std::int64_t output_tokens = 0;  ///< of each request; 0: as usual
-  std::stop_token stop;            ///< ends what takes long beside the plans; a note says so
+  std::stop_token stop;  ///< ends what takes long beside the plans; a note says so
   const std::atomic<int>* stop_signal = nullptr;  ///< the signal that interrupted, or 0
 };
 

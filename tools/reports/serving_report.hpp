@@ -5,21 +5,25 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "planner/analysis/serving_choices.hpp"
 #include "planner/analysis/serving_table.hpp"
+#include "planner/costs/request_room.hpp"
 
 namespace stagecraft {
 
-/// Tokens made for a request where nobody says so.
-inline constexpr std::int64_t usual_output = 256;
-
-/// Throws Error (usage) where the model has no positions for so many tokens made and a prompt.
-void require_positions(const Model& model, std::int64_t output);
-
-/// The table of a plan's requests; 0 tokens made: as usual.
+/// The table of a plan's requests.
 std::optional<ServingTable> serving_for(const Plan& plan, const Profile& profile,
-                                        const Cluster& cluster, std::int64_t output);
+                                        const Cluster& cluster);
 
 std::string serving_text(const ServingTable& table, bool unicode);
 nlohmann::ordered_json serving_json(const ServingTable& table);
+
+/// "room for 200 requests …", and what else is in the memory of the device that is full first.
+std::string room_sentence(const Plan& plan, const Cluster& cluster, const RequestRoom& room);
+nlohmann::ordered_json room_json(const RequestRoom& room);
+
+/// Below a plan, which is one of them or has other cuts.
+std::string choices_text(const ServingChoices& choices, const Plan& plan, bool unicode);
+nlohmann::ordered_json choices_json(const ServingChoices& choices);
 
 }  // namespace stagecraft

@@ -6,6 +6,7 @@
 #include "planner/analysis/stage_recomputation.hpp"
 #include "planner/costs/exposed_sums.hpp"
 #include "planner/plan/sharding_words.hpp"
+#include "planner/problem/asked_requests.hpp"
 #include "planner/problem/defaults.hpp"
 #include "profiles/text.hpp"
 
@@ -33,6 +34,29 @@ void set_float8_recipe(const Wishes& wishes, Plan& plan) {
   } else if (!is_float8(plan.precision)) {
     recipe.reset();
   }
+}
+
+std::optional<std::int64_t> tokens(const Wishes& wishes, std::string_view key) {
+  const Change* change = wishes.find(key);
+  if (change == nullptr) return {};
+  return whole_number({change->key, with_thousands_written_out(change->value)},
+                      std::int64_t{1} << 40);
+}
+
+/// Of inference these are prompts, whose other tokens change with them.
+void set_sequence(const Wishes& wishes, const Profile& profile, Plan& plan) {
+  const std::optional<std::int64_t> sequence = tokens(wishes, "sequence");
+  SaidOfRequests said{.prompt = tokens(wishes, "prompt-tokens"),
+                      .output = tokens(wishes, "output-tokens"),
+                      .chunk = tokens(wishes, "chunk-tokens")};
+  if (sequence && said.prompt)
+    fail_usage("--set sequence and --set prompt-tokens say the same twice");
+  if (sequence && plan.batch.sequence == 0)
+    fail_usage("--set sequence: samples of \"", plan.model, "\" are not sequences");
+  const bool are_prompts = serves(plan) && answers_requests(profile);
+  if (sequence && !are_prompts) plan.batch.sequence = *sequence;
+  if (sequence && are_prompts) said.sequence = sequence;
+  set_requests(said, profile, plan, "--set ");
 }
 
 void require_selective_stages(const Wishes& wishes, const Plan& plan) {
@@ -67,12 +91,7 @@ void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
         : change->value == "auto" ? usual_gradient_bucket(plan.kernels.framework, holders_of(plan))
                                   : quantity(*change, parse_bytes);
   }
-  if (const Change* change = wishes.find("sequence")) {
-    if (plan.batch.sequence == 0)
-      fail_usage("--set sequence: samples of \"", plan.model, "\" are not sequences");
-    plan.batch.sequence = whole_number({change->key, with_thousands_written_out(change->value)},
-                                       std::int64_t{1} << 40);
-  }
+  set_sequence(wishes, profile, plan);
 }
 
 void set_recompute(const Wishes& wishes, const Model& model, Plan& plan) {

@@ -1,15 +1,19 @@
 // vLLM's launch line, or lines of a script that each node runs where there are several: how many
-// transformer layers each rank of the pipeline serves. A plan for
+// transformer layers each rank of the pipeline serves, and which requests. A plan for
 // training gives the same split as one for inference. Embedding and head are the first and the last
 // rank's, whatever the plan.
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "planner/costs/request_room.hpp"
 #include "planner/interop/exporters.hpp"
 #include "planner/interop/exporters/even_ranks.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "planner/problem/asked_requests.hpp"
+#include "profiles/served_costs.hpp"
 
 namespace stagecraft {
 
@@ -76,8 +80,45 @@ std::string meeting_of(int nodes, const Degrees& degrees) {
       nodes, degrees.data > 1 ? " --data-parallel-address \"$MASTER_ADDR\"" : "");
 }
 
+/// vLLM starts only where as much memory is free as it may use, which its own context takes a part
+/// of (`request_memory` of vllm/v1/worker/utils.py).
+void require_free_memory(Reasons& reasons, const Plan& plan, const Cluster& cluster) {
+  if (!plan.requests) return;
+  for (const int device : used_devices(plan)) {
+    const DeviceKind& kind = kind_of(cluster, device);
+    if (kind.memory_unlimited) continue;
+    const auto memory = static_cast<double>(kind.memory);
+    const double free = static_cast<double>(usable_memory(kind)) / memory;
+    if (requests_of(plan).memory <= free) continue;
+    return reasons.add(" starts where as much memory is free as it may use, and ",
+                       format_bytes(kind.reserve), " of each ", kind.name, "'s ",
+                       format_bytes(kind.memory), " are not; plan with --mem-limit ",
+                       std::floor(free * 100), "% at most");
+  }
+}
+
+/// Requests as the plan has them: how long they are, how many there is room for on each replica,
+/// what a pass computes and which part of the memory is used. No more requests at once than a pass
+/// has tokens (`verify_max_model_len` of vllm/config/scheduler.py).
+std::string words_for_requests(Reasons& reasons, const LoadedPlan& loaded) {
+  const Plan& plan = loaded.plan;
+  const bool has_some = plan.requests && serves(plan) && reasons.sentences().empty();
+  if (!has_some) return "";
+  const Requests& requests = *plan.requests;
+  const std::int64_t tokens = plan.batch.sequence + requests.output;
+  std::string words = fmt::format(" \\\n  --max-model-len {}", tokens);
+  const auto room = room_for_requests(of_one_replica(plan), loaded.profile, loaded.cluster);
+  if (room && room->requests == 0)
+    reasons.add(" has no room for a request of ", tokens, " tokens on device ", room->device);
+  if (room)
+    words += fmt::format(" \\\n  --max-num-seqs {}", std::min(room->requests, requests.chunk));
+  if (reads_in_chunks(loaded.profile.model))
+    words += fmt::format(" \\\n  --max-num-batched-tokens {}", requests.chunk);
+  return words + fmt::format(" \\\n  --gpu-memory-utilization {}", requests.memory);
+}
+
 std::string vllm_line(Reasons& reasons, const Plan& plan, const Model& model,
-                      const Cluster& cluster) {
+                      const Cluster& cluster, const std::string& words_for_requests = "") {
   if (!model.transformer) {
     reasons.add(" serves transformers; the model \"", model.name, "\" is not known as one");
   }
@@ -87,6 +128,7 @@ std::string vllm_line(Reasons& reasons, const Plan& plan, const Model& model,
   }
   require_whole_layers(reasons, plan);
   require_usual_launching(reasons, plan);
+  require_free_memory(reasons, plan, cluster);
   const Degrees degrees = even_degrees(reasons, plan);
   const int nodes = nodes_of(plan, cluster);
   std::string line = heading_of(nodes);
@@ -96,6 +138,7 @@ std::string vllm_line(Reasons& reasons, const Plan& plan, const Model& model,
   line += fmt::format(" \\\n  --tensor-parallel-size {}", degrees.tensor);
   if (degrees.data > 1) line += fmt::format(" \\\n  --data-parallel-size {}", degrees.data);
   line += fmt::format(" \\\n  --dtype {}", dtype(reasons, plan.precision));
+  line += words_for_requests;
   line += meeting_of(nodes, degrees);
   return line + "\n";
 }
@@ -111,9 +154,16 @@ std::vector<std::string> reasons_against_vllm(const Plan& plan, const Model& mod
 
 std::string export_vllm(const LoadedPlan& loaded) {
   Reasons reasons(vllm_name);
-  std::string line = vllm_line(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
+  vllm_line(reasons, loaded.plan, loaded.profile.model, loaded.cluster);
+  const std::string words = words_for_requests(reasons, loaded);
   reasons.require_none();
-  return line;
+  return vllm_line(reasons, loaded.plan, loaded.profile.model, loaded.cluster, words);
+}
+
+std::vector<std::string> notes_on_vllm(const LoadedPlan& loaded) {
+  std::vector<std::string> notes{requests_beyond_positions(loaded.plan, loaded.profile.model)};
+  std::erase(notes, "");
+  return notes;
 }
 
 }  // namespace stagecraft

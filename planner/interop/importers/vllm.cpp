@@ -5,18 +5,21 @@
 //
 // Embedding and head are the first and the last rank's. Without a partition each rank serves as
 // many layers as the others, and one more from the last but one backwards where some are left over
-// (get_pp_indices of vllm/distributed/utils.py). A script may start several lines, one for each
-// node; they have to say the same.
+// (get_pp_indices of vllm/distributed/utils.py). What says how long requests are, how many there
+// are at once, how many tokens a pass has and which part of the memory is used, is the plan's
+// requests. A script may start several lines, one for each node; they have to say the same.
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include "planner/interop/importers.hpp"
 #include "planner/interop/importers/common.hpp"
 #include "planner/interop/importers/script_folder.hpp"
 #include "planner/interop/importers/shell/reader.hpp"
 #include "planner/plan/layer_names.hpp"
+#include "planner/problem/asked_requests.hpp"
 #include "profiles/text.hpp"
 
 namespace stagecraft {
@@ -58,11 +61,14 @@ constexpr std::array vllm_flags{
     KeyMeaning{"tool-*", Meaning::no_bearing},
     KeyMeaning{"enable-auto-tool-choice", Meaning::no_bearing},
     KeyMeaning{"reasoning-parser", Meaning::no_bearing},
-    KeyMeaning{"gpu-memory-utilization", Meaning::not_modelled},
-    KeyMeaning{"max-model-len", Meaning::not_modelled},
+    KeyMeaning{"gpu-memory-utilization", Meaning::taken},
+    KeyMeaning{"max-model-len", Meaning::taken},
+    KeyMeaning{"max-num-batched-tokens", Meaning::taken},
+    KeyMeaning{"max-num-seqs", Meaning::taken},
     KeyMeaning{"max-num-*", Meaning::not_modelled},
     KeyMeaning{"max-seq-len-to-capture", Meaning::not_modelled},
-    KeyMeaning{"enable-chunked-prefill", Meaning::not_modelled},
+    KeyMeaning{"enable-chunked-prefill", Meaning::no_bearing},
+    KeyMeaning{"no-enable-chunked-prefill", Meaning::not_modelled},
     KeyMeaning{"enable-prefix-caching", Meaning::not_modelled},
     KeyMeaning{"no-enable-prefix-caching", Meaning::no_bearing},
     KeyMeaning{"enable-expert-parallel", Meaning::not_modelled},
@@ -86,13 +92,15 @@ constexpr std::array vllm_flags{
 struct ShortFlag {
   std::string_view flag, name;
 };
-constexpr std::array short_flags{ShortFlag{"-tp", "tensor-parallel-size"},
-                                 ShortFlag{"-pp", "pipeline-parallel-size"},
-                                 ShortFlag{"-dp", "data-parallel-size"},
-                                 ShortFlag{"-q", "quantization"},
-                                 ShortFlag{"-ep", "enable-expert-parallel"},
-                                 ShortFlag{"-n", "nnodes"},
-                                 ShortFlag{"-r", "node-rank"}};
+constexpr std::array short_flags{
+    ShortFlag{"-tp", "tensor-parallel-size"},
+    ShortFlag{"-pp", "pipeline-parallel-size"},
+    ShortFlag{"-dp", "data-parallel-size"},
+    ShortFlag{"-q", "quantization"},
+    ShortFlag{"-ep", "enable-expert-parallel"},
+    ShortFlag{"-n", "nnodes"},
+    ShortFlag{"-r", "node-rank"},
+    ShortFlag{"--device-memory-utilization", "gpu-memory-utilization"}};
 
 struct VllmFlag {
   std::string name;
@@ -111,6 +119,9 @@ struct VllmSettings {
   int pipeline = 1, tensor = 1, data = 1;
   std::optional<Precision> precision;
   std::vector<int> partition;  ///< transformer layers of each rank; empty: not said
+  /// Of a request, of a pass, and requests of a replica at once.
+  std::optional<std::int64_t> length, chunk, requests;
+  std::optional<double> memory;  ///< part of each device's
   bool operator==(const VllmSettings&) const = default;
 };
 
@@ -191,6 +202,55 @@ std::optional<Precision> precision_of_dtype(const std::string& word, const Sourc
               place);
 }
 
+/// As vLLM reads numbers of tokens: 1k are 1,000 and 1K are 1,024 (`human_readable_int` of
+/// vllm/utils/argparse_utils.py); nothing for "auto".
+std::optional<std::int64_t> token_count(const std::string& text, std::string_view what,
+                                        const SourcePlace& place) {
+  if (text == "auto" || text == "-1") return {};
+  constexpr std::array<std::pair<char, double>, 4> units{
+      {{'k', 1e3}, {'K', 1024}, {'m', 1e6}, {'M', 1024.0 * 1024}}};
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, fault] = std::from_chars(text.data(), end, number);
+  const auto* unit = std::ranges::find_if(
+      units, [&](const auto& of) { return stopped + 1 == end && *stopped == of.first; });
+  if (unit != units.end()) number *= unit->second;
+  const bool is_whole = number == std::floor(number) && number >= 1 && number <= 1e12;
+  if (fault == std::errc{} && is_whole && (stopped == end || unit != units.end()))
+    return static_cast<std::int64_t>(number);
+  throw Error(
+      ErrorKind::input,
+      concat(what, ": expected a number of tokens such as 8192 or 8K, found \"", text, "\""),
+      place);
+}
+
+double part_of_memory(const std::string& text, const SourcePlace& place) {
+  double part = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, fault] = std::from_chars(text.data(), end, part);
+  if (fault == std::errc{} && stopped == end && part > 0 && part <= 1) return part;
+  throw Error(
+      ErrorKind::input,
+      concat("--gpu-memory-utilization: expected more than 0 and at most 1, found \"", text, "\""),
+      place);
+}
+
+/// Whether the flag is one of requests, which is taken over.
+bool take_of_requests(const std::string& name, const std::string& text, const SourcePlace& place,
+                      VllmSettings& settings) {
+  if (name == "gpu-memory-utilization") {
+    settings.memory = part_of_memory(text, place);
+    return true;
+  }
+  std::optional<std::int64_t>* number = name == "max-model-len"            ? &settings.length
+                                        : name == "max-num-batched-tokens" ? &settings.chunk
+                                        : name == "max-num-seqs"           ? &settings.requests
+                                                                           : nullptr;
+  if (number == nullptr) return false;
+  *number = token_count(text, concat("--", name), place);
+  return true;
+}
+
 VllmSettings settings_of(const VllmLaunch& launch, const shell::Reading& reading) {
   VllmSettings settings;
   for (const VllmFlag& flag : launch.flags) {
@@ -204,6 +264,7 @@ VllmSettings settings_of(const VllmLaunch& launch, const shell::Reading& reading
       settings.precision = precision_of_dtype(text, place);
       continue;
     }
+    if (take_of_requests(flag.name, text, place, settings)) continue;
     int& degree = flag.name == "pipeline-parallel-size" ? settings.pipeline
                   : flag.name == "tensor-parallel-size" ? settings.tensor
                                                         : settings.data;
@@ -269,6 +330,46 @@ std::vector<ForeignStage> stages_of_vllm(const VllmSettings& settings, const Mod
   return stages;
 }
 
+/// Tokens of a pass of vLLM's server where nothing is said (`get_batch_defaults` of
+/// vllm/engine/arg_utils.py, 0.33.0).
+std::int64_t usual_tokens_of_pass(const DeviceKind& kind) {
+  constexpr Bytes gib = Bytes{1} << 30;
+  if (kind.memory_unlimited) return usual_chunk_tokens;
+  if (kind.memory >= 160 * gib) return 16'384;
+  return kind.memory >= 70 * gib && kind.name.find("a100") == std::string::npos ? 8'192 : 2'048;
+}
+
+/// A length is of prompt and output together: what is said of prompts divides it, else the usual
+/// number of tokens made, or half of it.
+void set_requests_of_vllm(const VllmSettings& settings, const PlanQuestion& question, Plan& plan) {
+  if (!answers_requests(question.profile)) return;
+  const std::int64_t positions = question.profile.model.transformer->positions;
+  const std::int64_t usual = question.options.sequence
+                                 ? *question.options.sequence + usual_output_tokens
+                             : positions > 0 ? positions
+                                             : question.profile.model.sequence;
+  const std::int64_t length =
+      settings.length.value_or(positions > 0 ? std::min(usual, positions) : usual);
+  const std::int64_t prompt =
+      question.options.sequence.value_or(length - std::min(usual_output_tokens, (length + 1) / 2));
+  if (prompt < 1 || prompt >= length) {
+    fail("vLLM answers requests of ", length, " tokens here, which leaves ", length - prompt,
+         " for what follows a prompt of ", prompt, "; --sequence says how long prompts are");
+  }
+  plan.batch.sequence = prompt;
+  plan.requests = Requests{.output = length - prompt,
+                           .chunk = settings.chunk.value_or(usual_tokens_of_pass(
+                               kind_of(question.cluster, used_devices(plan).front()))),
+                           .memory = settings.memory.value_or(usual_serving_memory)};
+}
+
+/// Requests of all replicas at once, where nobody says how many samples a batch has.
+std::optional<std::int64_t> batch_of_vllm(const VllmSettings& settings,
+                                          const PlanQuestion& question) {
+  if (question.options.batch || !settings.requests) return question.options.batch;
+  return *settings.requests * settings.data;
+}
+
 /// The lines that serve, each with the words behind the program.
 std::vector<VllmLaunch> launches_of(const shell::Reading& reading) {
   std::vector<VllmLaunch> launches;
@@ -315,8 +416,8 @@ bool looks_like_vllm(std::string_view content) {
          content.find("vllm/vllm-openai") != std::string_view::npos;
 }
 
-std::string open_in_vllm(std::string_view /*content*/, const std::string& /*file*/) {
-  return "--batch N";
+std::string open_in_vllm(std::string_view content, const std::string& /*file*/) {
+  return content.find("--max-num-seqs") == std::string_view::npos ? "--batch N" : "";
 }
 
 ImportedPlan import_vllm(std::string_view content, const std::string& file,
@@ -347,8 +448,9 @@ ImportedPlan import_vllm(std::string_view content, const std::string& file,
   imported.plan = begin_plan(settled);
   set_stages(imported.plan, stages_of_vllm(settings, question.profile.model));
   set_schedule(imported.plan, schedule_name(question, "inference"));
-  imported.plan.batch =
-      batch_of(settled, question.options.batch, question.options.microbatch, settings.data);
+  imported.plan.batch = batch_of(settled, batch_of_vllm(settings, question),
+                                 question.options.microbatch, settings.data);
+  set_requests_of_vllm(settings, question, imported.plan);
   return imported;
 }
 

@@ -140,13 +140,32 @@ TEST_CASE("of a mixture few requests read a part of the experts, many all") {
   CHECK(seconds(table->points[4].next_token) > 1.8 * seconds(table->points[0].next_token));
 }
 
-TEST_CASE("requests end where the model's positions do") {
+TEST_CASE("a plan says how long its requests are; one that does not ends where positions do") {
   const Model model = builtin_model("gpt2-124m");  // 1024 positions
   Plan plan = plan_to_serve(model, 1, 1);
-  CHECK(request_shape(plan, model, 24)->prompt == 1000);
+  CHECK(request_shape(plan, model)->prompt == 1024 - 256);
   plan.batch.sequence = 100;
-  CHECK(request_shape(plan, model, 24)->prompt == 100);
-  CHECK_FALSE(request_shape(plan, model, 1024));
+  CHECK(request_shape(plan, model)->prompt == 100);
+  CHECK(request_shape(plan, model)->output == 256);
+  plan.requests = Requests{.output = 24};
+  CHECK(request_shape(plan, model)->output == 24);
+  plan.requests->output = 0;
+  CHECK_FALSE(request_shape(plan, model));
+}
+
+TEST_CASE("a prompt in small chunks takes longer, and leaves room for more requests") {
+  Profile profile;
+  profile.model = builtin_model("llama3-8b");
+  const Cluster cluster = parse_cluster("2xh100");
+  Plan plan = plan_to_serve(profile.model, 1, 1);
+  const auto table = [&](std::int64_t chunk) {
+    plan.requests = Requests{.output = 64, .chunk = chunk};
+    return *serving_table(plan, profile, cluster, {.prompt = 4096, .output = 64});
+  };
+  const ServingTable whole = table(8192), small = table(64);
+  CHECK(small.points.front().first_token > whole.points.front().first_token);
+  CHECK(small.points.front().next_token == whole.points.front().next_token);
+  CHECK(small.room > whole.room);
 }
 
 TEST_CASE("who trains, and who was measured, serves nobody here") {

@@ -555,6 +555,8 @@ function alternativesSection(points, plan) {
 
 /** What a plan for inference serves: as `stagecraft simulate` says it. */
 function servingSection(serving) {
+  const memory = serving.memory;
+  const fits = (serving.choices || []).filter((choice) => choice.fits);
   return section(
       'Requests', {class: 'wide'},
       tableOf(
@@ -572,7 +574,31 @@ function servingSection(serving) {
           'p', {class: 'muted'},
           `Prompts of ${serving.prompt_tokens.toLocaleString('en-US')} tokens, each of which generates ${
               serving.output_tokens.toLocaleString('en-US')}; memory has room for ${
-              counted(serving.room, 'request')}.`));
+              counted(serving.room, 'request')}.`),
+      memory ? element(
+                   'p', {class: 'muted'},
+                   `Device ${memory.full_first}, full first, has ${
+                       bytesText(memory.weights_bytes)} of weights, ${
+                       bytesText(memory.pass_bytes)} for a pass and ${
+                       bytesText(memory.request_bytes)} for each request; ${
+                       Math.round(1000 * serving.memory_part) / 10} % of its memory is used.`) :
+               null,
+      fits.length > 1 ?
+          tableOf(
+              ['degrees', '>first token', '>each further token', '>requests that fit',
+               '>each further token then', '>tokens/s then'],
+              fits.map((choice) => {
+                const alone = choice.points[0], full = choice.points[choice.points.length - 1];
+                return {
+                  cells: [
+                    `TP${choice.tp} PP${choice.pp} DP${choice.dp}`, timeText(alone.first_token_ns),
+                    timeText(alone.next_token_ns), countText(full.requests),
+                    timeText(full.next_token_ns), countText(full.tokens_per_second)
+                  ]
+                };
+              }),
+              'ways to serve on these devices, with one request and with all that fit') :
+          null);
 }
 
 function adviceSection({tried, edits}) {

@@ -64,12 +64,18 @@ TEST_CASE("vLLM's lines go there and back, by either of its programs") {
     Plan plan = plan_cut_at(cut);
     plan.schedule = {.name = "inference"};
     plan.weights = find_schedule("inference").weights;
-    plan.batch = {.global = 8, .microbatch = 2, .microbatches = 4, .sequence = plan.batch.sequence};
-    Plan again = read(written(plan), options, "4xh100");
-    again.model = plan.model;
-    CHECK(again == plan);
+    plan.batch = {.global = 8, .microbatch = 2, .microbatches = 4, .sequence = 40};
+    for (const Requests& requests : {Requests{.output = 24, .chunk = 64, .memory = 0.9},
+                                     Requests{.output = 1, .chunk = 8192, .memory = 0.5}}) {
+      plan.requests = requests;
+      PlanOptions said = options;
+      said.sequence = 40;
+      Plan again = read(written(plan), said, "4xh100");
+      again.model = plan.model;
+      CHECK(again == plan);
+    }
   }
-  const std::string flags = " -pp 2 -tp=2 --data_parallel_size 1 --dtype half --max-model-len 4096";
+  const std::string flags = " -pp 2 -tp=2 --data_parallel_size 1 --dtype half --max-model-len 64";
   for (const std::string start :
        {"vllm serve org/model", "python3 -m vllm.entrypoints.openai.api_server --model org/model",
         "docker run --gpus all -e VLLM_PP_LAYER_PARTITION=3,3 vllm/vllm-openai:v0.12 --model m"}) {
@@ -84,6 +90,50 @@ TEST_CASE("vLLM's lines go there and back, by either of its programs") {
   CHECK(sizes_of(read("vllm serve m -pp 4", options, "4xh100")) == std::vector{2, 2, 2, 2});
   CHECK(sizes_of(read("vllm serve m -pp 5 -tp 1", options, "5xh100")) ==
         std::vector{2, 1, 1, 2, 2});
+}
+
+TEST_CASE("vLLM is told the plan's requests, and no more at once than there is room for") {
+  Plan plan = plan_cut_at(3);
+  plan.schedule = {.name = "inference"};
+  plan.weights = find_schedule("inference").weights;
+  plan.batch.sequence = 40;
+  plan.requests = Requests{.output = 24, .chunk = 64, .memory = 0.9};
+  CHECK_THAT(written(plan), ContainsSubstring(" \\\n  --max-model-len 64 \\\n"
+                                              "  --max-num-seqs 64 \\\n"
+                                              "  --max-num-batched-tokens 64 \\\n"
+                                              "  --gpu-memory-utilization 0.9\n"));
+  plan.requests->memory = 1;
+  CHECK_THAT(message_of([&] { written(plan); }), ContainsSubstring("plan with --mem-limit 9"));
+}
+
+TEST_CASE("vLLM's words for requests are read, and its defaults where there are none") {
+  const auto read = [](const std::string& flags, const char* cluster = "4xh100",
+                       PlanOptions options = {.batch = 8}) {
+    PlanQuestion question = question_of(6, cluster, std::move(options));
+    question.profile.model = builtin_model("llama3-8b");  // 8192 positions
+    return imported("vllm", "vllm serve m " + flags, question);
+  };
+  const Plan plain = read("");
+  CHECK(plain.batch.sequence == 8192 - 256);
+  CHECK(plain.requests->output == 256);
+  CHECK(plain.requests->chunk == 8192);
+  CHECK(plain.requests->memory == 0.92);
+  // `get_batch_defaults`: by memory, and not A100.
+  CHECK(read("", "4xa100-80gb").requests->chunk == 2048);
+  CHECK(read("", "4xb200").requests->chunk == 16384);
+  const Plan said =
+      read("--max-model-len 1K --max-num-batched-tokens=4k --gpu_memory_utilization 0.8");
+  CHECK(said.batch.sequence == 1024 - 256);
+  CHECK(said.requests == Requests{.output = 256, .chunk = 4000, .memory = 0.8});
+  CHECK(read("--max-model-len 10").batch.sequence == 5);
+  CHECK(read("--max-num-seqs 12 -dp 2", "4xh100", {}).batch.global == 24);
+  CHECK_THAT(message_of([&] { read("--max-model-len many"); }),
+             ContainsSubstring("expected a number of tokens such as 8192 or 8K"));
+  CHECK_THAT(message_of([&] { read("--gpu-memory-utilization 90"); }),
+             ContainsSubstring("more than 0 and at most 1"));
+  CHECK_THAT(
+      message_of([&] { read("--max-model-len 64", "4xh100", {.batch = 8, .sequence = 64}); }),
+      ContainsSubstring("leaves 0 for what follows a prompt of 64"));
 }
 
 TEST_CASE("vLLM on several nodes: a script that each of them runs, and its import") {
