@@ -102,8 +102,8 @@ Failure fail_at(const Subject& subject, long allocation) {
   return {failed, live_allocations() - before};
 }
 
-/// Of an initializer list whose later elements cannot be made GCC 12 keeps the earlier ones (its bug
-/// 66139): a few pieces of what is being written down, in a program that is about to end.
+/// Of an initializer list whose later elements cannot be made GCC 12 keeps the earlier ones (its
+/// bug 66139): a few pieces of what is being written down, in a program that is about to end.
 constexpr long most_of_one_list = 4;
 
 bool fails_at(const Subject& subject, long allocation) {

@@ -54,9 +54,9 @@ std::string memory_not_kept(const Cluster& named, const LoadedPlan& simulated) {
 
 std::string target_not_kept(const Target* target, const std::string& file) {
   if (target == nullptr) return {};
-  return concat("the plan was made for ", target->system, ", which the changed one does not say: ",
-                "`stagecraft check ", file, " --for ", target->name,
-                "` tells whether it runs there");
+  return concat("the plan was made for ", target->system,
+                ", which the changed one does not say: ", "`stagecraft check ", file, " --for ",
+                target->name, "` tells whether it runs there");
 }
 
 }  // namespace stagecraft
