@@ -9,7 +9,7 @@ using namespace stagecraft;
 
 namespace {
 
-constexpr std::int64_t tokens = 100;
+constexpr std::int64_t asked = 100;
 
 /// Of each block of a small model, on one of `peers`.
 std::vector<std::int64_t> kept(const std::string& family, const std::string& keys, int peers = 1) {
@@ -21,7 +21,7 @@ std::vector<std::int64_t> kept(const std::string& family, const std::string& key
   std::vector<std::int64_t> numbers;
   for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
     if (model.layers[layer].name.starts_with("block"))
-      numbers.push_back(numbers_of_request(model, static_cast<int>(layer), tokens, peers));
+      numbers.push_back(numbers_of_request(model, static_cast<int>(layer), asked, peers));
   }
   return numbers;
 }
@@ -43,15 +43,15 @@ TEST_CASE("where all layers have a window none keeps more, and without one all k
   const std::string mistral = R"("num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16,
       "intermediate_size": 48, "sliding_window": )";
   CHECK(kept("mistral", mistral + "8") == Numbers{8 * 2 * 32, 8 * 2 * 32});
-  CHECK(kept("mistral", mistral + "null") == Numbers{tokens * 2 * 32, tokens * 2 * 32});
+  CHECK(kept("mistral", mistral + "null") == Numbers{asked * 2 * 32, asked * 2 * 32});
   // A window that is longer than the request.
-  CHECK(kept("mistral", mistral + "4096") == Numbers{tokens * 2 * 32, tokens * 2 * 32});
+  CHECK(kept("mistral", mistral + "4096") == Numbers{asked * 2 * 32, asked * 2 * 32});
 }
 
 TEST_CASE("every other layer of gpt-oss and of Gemma 2 has a window; sinks are weights") {
   const std::string shape = R"("num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16,
       "intermediate_size": 48, "sliding_window": 8)";
-  const Numbers alternating{8 * 2 * 32, tokens * 2 * 32};
+  const Numbers alternating{8 * 2 * 32, asked * 2 * 32};
   CHECK(kept("gpt_oss", shape + R"(, "num_local_experts": 4, "num_experts_per_tok": 2)") ==
         alternating);
   CHECK(kept("gemma2", shape) == alternating);
@@ -62,13 +62,13 @@ TEST_CASE("of Nemotron-H a layer keeps a state, keys and values, or nothing") {
   CHECK(kept("nemotron_h", R"("num_hidden_layers": 3, "hybrid_override_pattern": "M-*",
       "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "mamba_num_heads": 8,
       "mamba_head_dim": 16, "n_groups": 1, "ssm_state_size": 8, "conv_kernel": 4, "expand": 2)") ==
-        Numbers{8 * 16 * 8 + 3 * (128 + 16), 0, tokens * 2 * 32});
+        Numbers{8 * 16 * 8 + 3 * (128 + 16), 0, asked * 2 * 32});
 }
 
 TEST_CASE("a window keeps its own tokens, attention to all keeps all") {
-  CHECK(kept("gemma3_text", gemma) == Numbers{8 * 2 * 32, tokens * 2 * 32, 8 * 2 * 32});
+  CHECK(kept("gemma3_text", gemma) == Numbers{8 * 2 * 32, asked * 2 * 32, 8 * 2 * 32});
   // Two key-value heads on four devices: one each.
-  CHECK(kept("gemma3_text", gemma, 4) == Numbers{8 * 32, tokens * 32, 8 * 32});
+  CHECK(kept("gemma3_text", gemma, 4) == Numbers{8 * 32, asked * 32, 8 * 32});
 }
 
 TEST_CASE("layers that borrow keys keep nothing, and encoders do not either") {
@@ -77,17 +77,17 @@ TEST_CASE("layers that borrow keys keep nothing, and encoders do not either") {
       "intermediate_size": 48, "sliding_window": 8, "num_kv_shared_layers": 1,
       "vocab_size_per_layer_input": 90, "hidden_size_per_layer_input": 8, "laurel_rank": 4,
       "altup_num_inputs": 2)");
-  CHECK(borrowing == Numbers{512, 512, 512, 512, tokens * 64, 0});
+  CHECK(borrowing == Numbers{512, 512, 512, 512, asked * 64, 0});
   CHECK(kept("bert", R"("num_hidden_layers": 2, "intermediate_size": 48,
       "max_position_embeddings": 128, "type_vocab_size": 2)") == Numbers{0, 0});
 }
 
 TEST_CASE("latent attention keeps its latent whole on each device, and an indexer's keys") {
-  const std::int64_t each = tokens * (16 + 8);
-  CHECK(kept("deepseek_v32", latent) == Numbers{each + tokens * 12, each + tokens * 12});
-  CHECK(kept("deepseek_v32", latent, 4) == Numbers{each + tokens * 12, each + tokens * 12});
+  const std::int64_t each = asked * (16 + 8);
+  CHECK(kept("deepseek_v32", latent) == Numbers{each + asked * 12, each + asked * 12});
+  CHECK(kept("deepseek_v32", latent, 4) == Numbers{each + asked * 12, each + asked * 12});
   const std::string shared = latent + R"(, "indexer_types": ["full", "shared"])";
-  CHECK(kept("glm_moe_dsa", shared) == Numbers{each + tokens * 12, each});
+  CHECK(kept("glm_moe_dsa", shared) == Numbers{each + asked * 12, each});
 }
 
 TEST_CASE("compressed keys are one for so many tokens, beside a window") {
@@ -108,7 +108,7 @@ TEST_CASE("recurrences keep their states, however long the request") {
       "intermediate_size": 48, "shared_intermediate_size": 24, "num_local_experts": 0,
       "mamba_n_heads": 8, "mamba_n_groups": 1, "mamba_d_state": 8, "mamba_d_conv": 4,
       "mamba_expand": 2, "layer_types": ["linear_attention", "full_attention"])");
-  CHECK(hybrid == Numbers{8 * 16 * 8 + 3 * (128 + 16), tokens * 2 * 32});
+  CHECK(hybrid == Numbers{8 * 16 * 8 + 3 * (128 + 16), asked * 2 * 32});
   // The gated delta rule: 4 value heads of 8 x 16 states.
   const Numbers delta =
       kept("qwen3_next", R"("num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16,
@@ -117,5 +117,5 @@ TEST_CASE("recurrences keep their states, however long the request") {
       "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
       "linear_value_head_dim": 16, "linear_conv_kernel_dim": 4,
       "layer_types": ["linear_attention", "full_attention"])");
-  CHECK(delta == Numbers{4 * 8 * 16 + 3 * (2 * 16 + 64), tokens * 2 * 32});
+  CHECK(delta == Numbers{4 * 8 * 16 + 3 * (2 * 16 + 64), asked * 2 * 32});
 }
