@@ -17,37 +17,37 @@ Profile profile_of_model(const char* name) {
   return profile;
 }
 
-AskedRequests asked(const SaidOfRequests& said, const char* model = "llama3-8b") {
+AskedRequests asked_requests(const SaidOfRequests& said, const char* model = "llama3-8b") {
   const Profile profile = profile_of_model(model);
   return asked_requests(said, profile, usual_requests(profile.model, profile.model.sequence), "--");
 }
 
 std::string refused(const SaidOfRequests& said, const char* model = "llama3-8b") {
-  return message_of([&] { asked(said, model); });
+  return message_of([&] { asked_requests(said, model); });
 }
 
 }  // namespace
 
 TEST_CASE("what is not said of requests gives way to what is") {
-  CHECK(asked({}).prompt == 8192 - 256);
-  CHECK(asked({}).requests == Requests{.output = 256, .chunk = 8192, .memory = 0.92});
-  CHECK(asked({.output = 1024}).prompt == 7168);
-  CHECK(asked({.prompt = 8000}).requests.output == 192);
-  CHECK(asked({.prompt = 100}).requests.output == 256);
-  CHECK(asked({.prompt = 8000, .output = 192, .chunk = 512}).requests.chunk == 512);
+  CHECK(asked_requests({}).prompt == 8192 - 256);
+  CHECK(asked_requests({}).requests == Requests{.output = 256, .chunk = 8192, .memory = 0.92});
+  CHECK(asked_requests({.output = 1024}).prompt == 7168);
+  CHECK(asked_requests({.prompt = 8000}).requests.output == 192);
+  CHECK(asked_requests({.prompt = 100}).requests.output == 256);
+  CHECK(asked_requests({.prompt = 8000, .output = 192, .chunk = 512}).requests.chunk == 512);
   // A quarter of few positions is for what is made.
-  CHECK(asked({}, "tiny-gpt").prompt == 48);
-  CHECK(asked({}, "tiny-gpt").requests.output == 16);
+  CHECK(asked_requests({}, "tiny-gpt").prompt == 48);
+  CHECK(asked_requests({}, "tiny-gpt").requests.output == 16);
 }
 
 TEST_CASE("a sequence is a prompt, as long as positions leave it") {
-  CHECK(asked({.sequence = 2048}).prompt == 2048);
-  CHECK(asked({.sequence = 8192}).prompt == 7936);
-  CHECK(asked({.output = 1024, .sequence = 8192}).prompt == 7168);
+  CHECK(asked_requests({.sequence = 2048}).prompt == 2048);
+  CHECK(asked_requests({.sequence = 8192}).prompt == 7936);
+  CHECK(asked_requests({.output = 1024, .sequence = 8192}).prompt == 7168);
   // Rotary positions go on, learned ones do not.
-  CHECK(asked({.sequence = 65536}).prompt == 65536);
-  CHECK(asked({.sequence = 65536}).requests.output == 256);
-  CHECK(asked({.sequence = 65536}, "gpt2-124m").prompt == 768);
+  CHECK(asked_requests({.sequence = 65536}).prompt == 65536);
+  CHECK(asked_requests({.sequence = 65536}).requests.output == 256);
+  CHECK(asked_requests({.sequence = 65536}, "gpt2-124m").prompt == 768);
 }
 
 TEST_CASE("requests that positions do not hold are refused with both numbers") {
