@@ -102,9 +102,9 @@ Failure fail_at(const Subject& subject, long allocation) {
   return {failed, live_allocations() - before};
 }
 
-/// Of an initializer list whose later elements cannot be made GCC 12 keeps the earlier ones (its
-/// bug 66139): a few pieces of what is being written down, in a program that is about to end.
-constexpr long most_of_one_list = 4;
+/// nlohmann/json's constructor from a list keeps what it has made of an object when the next member
+/// cannot be made: a few pieces of what a reader writes down, once, as the command ends.
+constexpr long most_of_one_list = 16;
 
 bool fails_at(const Subject& subject, long allocation) {
   Failure failure = fail_at(subject, allocation);
@@ -162,7 +162,6 @@ void try_readers(double growth) {
     if (only != nullptr && reader.name != only) continue;
     INFO(reader.name);
     const long count = try_reader(reader, folder, growth);
-    CHECK(count > 0);
     if (growth == 0) std::printf("%s: %ld allocations\n", reader.name.c_str(), count);
   }
   fs::remove_all(folder);

@@ -91,9 +91,7 @@ class TomlSettings {
   }
 
   std::vector<TomlSetting> take() {
-    // No two are at one place. (What stable_sort does with less memory than it asks for, GCC 12's
-    // library has wrong.)
-    std::ranges::sort(settings_, {}, [](const TomlSetting& setting) {
+    std::ranges::stable_sort(settings_, {}, [](const TomlSetting& setting) {
       return std::pair(setting.place.line, setting.place.column);
     });
     return std::move(settings_);

@@ -347,7 +347,8 @@ std::string torchtitan_model(std::string_view content, const std::string& file,
 ImportedPlan import_torchtitan(std::string_view content, const std::string& file,
                                const PlanQuestion& question) {
   TitanJob job = read_titan_job(content, file, question.variables);
-  const TitanSettings settings(job.settings, file, job.since_0_3);
+  // Moved: where memory ends while a variant is copied, GCC 12's copies end the process.
+  const TitanSettings settings(std::move(job.settings), file, job.since_0_3);
   ImportedPlan imported{.plan = {},
                         .notes = std::move(job.notes),
                         .unknown = std::move(job.unknown),
