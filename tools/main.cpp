@@ -27,13 +27,25 @@ void give_reserve_back() {
 
 std::terminate_handler as_always = std::abort;
 
-/// Where nothing may be thrown, memory is asked for as well: in nlohmann/json's destructor.
-void end_without_memory() {
-  if (!is_exhausted) as_always();
+/// A sentence, by calls alone that a signal handler may make.
+[[noreturn]] void tell_exhausted() {
   constexpr std::string_view sentence =
       "error: this machine's memory is exhausted; ask for less, or raise its limits (ulimit -v)\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, sentence.data(), sentence.size());
   _exit(stagecraft::exit_code(stagecraft::ErrorKind::execution));
+}
+
+/// Where nothing may be thrown, memory is asked for as well: in nlohmann/json's destructor.
+void end_without_memory() {
+  if (!is_exhausted) as_always();
+  tell_exhausted();
+}
+
+/// What it leaves half made breaks that library's own assertions.
+extern "C" void end_aborted(int signal) {
+  if (is_exhausted) tell_exhausted();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
 }
 
 void keep_reserve() {
@@ -41,6 +53,7 @@ void keep_reserve() {
   reserve = std::malloc(bytes);
   std::set_new_handler(give_reserve_back);
   as_always = std::set_terminate(end_without_memory);
+  std::signal(SIGABRT, end_aborted);
 }
 
 }  // namespace

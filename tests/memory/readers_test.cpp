@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <algorithm>
 #include <cstdio>
@@ -63,10 +64,14 @@ enum Ending { all_done = 0, at_fault = 1, ended_by_destructor = 3 };
   _exit(at_fault);
 }
 
-/// Where nothing may be thrown memory is asked for as well (nlohmann/json's destructor), and the
-/// program ends with its sentence (tools/main.cpp).
+/// Where nothing may be thrown memory is asked for as well (nlohmann/json's destructor), or what is
+/// half made breaks that library's assertions, and the program ends with its sentence
+/// (tools/main.cpp).
 [[noreturn]] void end_as_program() {
   _exit(has_failed() ? ended_by_destructor : at_fault);
+}
+extern "C" void end_aborted_as_program(int) {
+  end_as_program();
 }
 
 struct Subject {
@@ -118,6 +123,7 @@ bool fails_at(const Subject& subject, long allocation) {
 /// In a process of its own, from this allocation on, until there are no more.
 [[noreturn]] void try_allocations(const Subject& subject, long& allocation, double growth) {
   std::set_terminate(end_as_program);
+  std::signal(SIGABRT, end_aborted_as_program);
   subject.read();  // what is made once is made
   for (; fails_at(subject, allocation);
        allocation += 1 + static_cast<long>(growth * static_cast<double>(allocation))) {
