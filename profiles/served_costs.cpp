@@ -17,9 +17,18 @@ bool looks_ahead(const Layer& layer) {
   });
 }
 
-/// A pass of so many tokens, which so many of the samples' last ones are among.
-CostSetting pass_of(CostSetting setting, std::int64_t tokens) {
+bool has_learned_positions(const Model& model) {
+  return model.transformer && model.transformer->position == Transformer::Position::learned;
+}
+
+/// A pass of so many tokens, which so many of the samples' last ones are among. As one long sample,
+/// unless there are no positions for that: then they are whole samples.
+CostSetting pass_of(const Model& model, CostSetting setting, std::int64_t tokens) {
   setting.ends = (tokens + setting.sequence - 1) / setting.sequence;
+  if (has_learned_positions(model) && tokens > setting.sequence) {
+    setting.microbatch = tokens / setting.sequence;
+    return setting;
+  }
   setting.microbatch = 1;
   setting.sequence = tokens;
   return setting;
@@ -67,7 +76,9 @@ PassTokens tokens_of_pass(const Model& model, const CostSetting& setting) {
   const std::int64_t all = std::max<std::int64_t>(setting.microbatch * sequence, 1);
   if (setting.chunk == 0 || !reads_in_chunks(model)) return {all, all};
   const std::int64_t peers = setting.parallelism.context;
-  return {all, std::min(all, std::max<std::int64_t>(setting.chunk / peers, 1) * peers)};
+  std::int64_t chunk = std::max<std::int64_t>(setting.chunk / peers, 1) * peers;
+  if (has_learned_positions(model) && chunk > sequence) chunk -= chunk % sequence;
+  return {all, std::min(all, chunk)};
 }
 
 std::vector<LayerCost> served_costs(const Profile& profile, const Cluster& cluster,
@@ -82,15 +93,15 @@ std::vector<LayerCost> served_costs(const Profile& profile, const Cluster& clust
   const auto [tokens, chunk] = tokens_of_pass(model, whole);
   if (tokens == chunk) return costs_with_messages(profile, cluster, device, whole);
   const std::int64_t passes = tokens / chunk, rest = tokens % chunk;
-  const CostSetting pass = pass_of(whole, chunk);
+  const CostSetting pass = pass_of(model, whole, chunk);
   std::vector<LayerCost> costs = costs_with_messages(profile, cluster, device, pass);
   const std::vector<double> of_all = attention_seconds(model, device, whole);
   const std::vector<double> of_pass = attention_seconds(model, device, pass);
   std::vector<LayerCost> last;
   std::vector<double> of_last(costs.size(), 0);
   if (rest > 0) {
-    last = costs_with_messages(profile, cluster, device, pass_of(whole, rest));
-    of_last = attention_seconds(model, device, pass_of(whole, rest));
+    last = costs_with_messages(profile, cluster, device, pass_of(model, whole, rest));
+    of_last = attention_seconds(model, device, pass_of(model, whole, rest));
   }
   for (std::size_t layer = 0; layer < costs.size(); ++layer) {
     LayerCost& cost = costs[layer];

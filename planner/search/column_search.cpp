@@ -67,12 +67,16 @@ Time ColumnSearch::least() const {
 std::string ColumnSearch::rests_on() const {
   const auto lowest = std::ranges::min_element(
       branches_, {}, [](const ColumnBranch& branch) { return branch.least; });
-  if (lowest == branches_.end() || lowest->least > least()) return {};
-  const Setting& setting = lowest->setting;
+  if (lowest == branches_.end() || lowest->least > least()) return closed_rests_on_;
+  return words_of_bound(*lowest);
+}
+
+std::string ColumnSearch::words_of_bound(const ColumnBranch& branch) {
+  const Setting& setting = branch.setting;
   return concat(to_words(setting), " in ", setting.columns,
                 setting.columns == 1 ? " pipeline" : " equal pipelines", " of ", *setting.depth,
                 *setting.depth == 1 ? " device" : " devices",
-                setting.in_turns ? " that take turns" : "", ": ", lowest->rests_on);
+                setting.in_turns ? " that take turns" : "", ": ", branch.rests_on);
 }
 
 std::size_t ColumnSearch::done() const {
@@ -85,7 +89,11 @@ std::size_t ColumnSearch::done() const {
 void ColumnSearch::let_go_of_closed() {
   closed_ += std::erase_if(branches_, [&](const ColumnBranch& branch) {
     if (is_open(branch)) return false;
-    closed_least_ = std::min(closed_least_, branch.least);
+    if (branch.least < closed_least_) {
+      closed_least_ = branch.least;
+      const bool was_raised = branch.rests_on != relaxation::formula;
+      closed_rests_on_ = was_raised ? words_of_bound(branch) : "";
+    }
     return true;
   });
 }

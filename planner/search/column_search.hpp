@@ -93,6 +93,7 @@ class ColumnSearch {
   bool may_prove_limit() const { return may_prove_ && judge_.limit() < never; }
   bool may_prove_thoroughly() const { return may_prove_ && control_.thorough; }
   double gap() const;
+  static std::string words_of_bound(const ColumnBranch& branch);
 
   // --- Which branches ---
   Branches all_by_least();
@@ -132,10 +133,11 @@ class ColumnSearch {
   ColumnBounds bounds_;
   SpaceWorkers& workers_;
   std::vector<ColumnBranch> branches_;
-  std::int64_t given_ = 0;     ///< of the effort
-  bool may_prove_ = true;      ///< there is effort to raise all bounds
-  std::size_t closed_ = 0;     ///< that were done with and let go
-  Time closed_least_ = never;  ///< of them
+  std::int64_t given_ = 0;       ///< of the effort
+  bool may_prove_ = true;        ///< there is effort to raise all bounds
+  std::size_t closed_ = 0;       ///< that were done with and let go
+  Time closed_least_ = never;    ///< of them
+  std::string closed_rests_on_;  ///< that, where more than a formula raised it
   std::function<void()> report_;
 };
 

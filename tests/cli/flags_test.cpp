@@ -141,7 +141,7 @@ const std::map<std::string, std::string> values{
     {"--spread", "compute=20%"},
     {"--stages", "2"},
     {"--stop", "0@1ms:50ms"},
-    {"--time-limit", "1ms"},
+    {"--time-limit", "1h"},
     {"--tokens", "15T"},
     {"--top", "2"},
     {"--svg", "drawing.svg"},
@@ -294,6 +294,11 @@ void walk(const fs::path& folder, const std::string& verb, const std::string& in
     const Answer changed = asked(" " + flag + " " + value);
     INFO(changed.text);
     CHECK(changed.code != 1);
+    // How long a verb may take does not change what it answers in time.
+    if (flag == "--time-limit") {
+      CHECK(changed == plain);
+      continue;
+    }
     const auto exception = exceptions.find(verb + " " + label + " " + flag);
     if (exception == exceptions.end()) {
       CHECK(changed != plain);
