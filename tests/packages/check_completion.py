@@ -70,7 +70,7 @@ CASES = [
     ("import hug", ["huggingface"], True),
     ("compare plan.json my", ["my plan.json"], True),
     ("simulate plan.json --set mb", ["mbs="], True),
-    ("advise plan.json --keep tp,p", ["tp,pp", "tp,precision"], True),
+    ("advise plan.json --keep tp,p", ["tp,pp", "tp,precision", "tp,prompt-tokens"], True),
     ("profile tiny-gpt --precision fp", ["fp32", "fp64"], True),
     ("completion ", ["bash", "zsh", "fish"], True),
 ]

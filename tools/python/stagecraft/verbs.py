@@ -18,7 +18,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          sequence_parallel: Literal["auto", "on", "off"] | None = None, context_parallel: Value | None = None,
          cp: Value | None = None, expert_parallel: Value | None = None, ep: Value | None = None,
          expert_tensor_parallel: Value | None = None, expert_nodes: int | None = None, expert_load: float | None = None,
-         sequence: int | None = None, precision: Value | None = None, kernels: Value | None = None,
+         sequence: int | None = None, prompt_tokens: int | None = None, output_tokens: int | None = None,
+         chunk_tokens: int | None = None, precision: Value | None = None, kernels: Value | None = None,
          dispatcher: Value | None = None, cuda_graphs: Value | None = None, fp8_recipe: Value | None = None,
          fused_loss: Value | None = None, overlap: Value | None = None, optimizer: Value | None = None,
          sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
@@ -28,11 +29,10 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          max_stages: int | None = None, min_layers_per_stage: int | None = None, objective: Value | None = None,
          tokens: Value | None = None, price: Values | None = None,
          compare_frameworks: Literal["auto", "on", "off"] | None = None, time_limit: Value | None = None,
-         gap: Value | None = None, top: int | None = None, output_tokens: int | None = None,
-         sharing: Literal["fair", "fifo"] | None = None, devices_per_link: int | None = None,
-         pareto: Value | None = None, risk: Value | None = None, spread: Value | None = None,
-         strategy: Value | None = None, seed: int | None = None, threads: int | None = None,
-         progress: Progress = True) -> PlanResult:
+         gap: Value | None = None, top: int | None = None, sharing: Literal["fair", "fifo"] | None = None,
+         devices_per_link: int | None = None, pareto: Value | None = None, risk: Value | None = None,
+         spread: Value | None = None, strategy: Value | None = None, seed: int | None = None,
+         threads: int | None = None, progress: Progress = True) -> PlanResult:
     """Finds the best stages, replicas and schedule for a model on a cluster.
 
     model: Built-in name, config.json, profile, or file of another planner
@@ -68,6 +68,11 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     expert_nodes: Maximum number of nodes that hold a token's experts (any)
     expert_load: Load of the busiest device's experts, relative to the mean (1)
     sequence: Tokens per sample, 32k for 32768 (the model's)
+    prompt_tokens: With inference: tokens that each request comes with, as --sequence (as many of the model's as
+        --output-tokens …
+    output_tokens: With inference: tokens to generate for each request (256)
+    chunk_tokens: With inference: tokens of prompts that are computed together at most, vLLM's
+        --max-num-batched-tokens (8192)
     precision: Precision: fp32, bf16, fp16, fp8 (products only), fp8+attention or fp64 (that of the profile or the
         device)
     kernels: Kernels of layers whose costs are estimated: megatron or torch (those of --for NAME, else megatron)
@@ -86,7 +91,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         kernels' framework …
     schedule: Schedules to try: a list of names, or auto, for 1f1b, gpipe and those with smaller bubbles; inference
         for …
-    mem_limit: Part of each device's memory to use, what CUDA and NCCL take included (100%)
+    mem_limit: Part of each device's memory to use, what CUDA and NCCL take included (100%; of inference 92%, as
+        vLLM)
     recompute: Recomputation: auto, none or full, by stage; selective (attention only) or layers, by layer as memory
         demands …
     recompute_modules: Modules of Megatron-LM's layers that selective recomputation does again, in place of
@@ -104,7 +110,6 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     time_limit: Time limit of the search; the best plan so far is the result
     gap: Stop when the plan is proved within this percentage of the optimum (1% on more than 16 devices, or 4 with …
     top: Number of plans to show (1)
-    output_tokens: Tokens to generate for each request, of inference (256)
     sharing: Optimise the step with shared links: fair divides a link among the messages on it, fifo sends them one
         after …
     devices_per_link: With --sharing: devices that share one link out of their node (all of the node)
@@ -142,6 +147,9 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--expert-nodes", expert_nodes, False, False),
         ("--expert-load", expert_load, False, False),
         ("--sequence", sequence, False, False),
+        ("--prompt-tokens", prompt_tokens, False, False),
+        ("--output-tokens", output_tokens, False, False),
+        ("--chunk-tokens", chunk_tokens, False, False),
         ("--precision", precision, False, False),
         ("--kernels", kernels, False, False),
         ("--dispatcher", dispatcher, False, False),
@@ -167,7 +175,6 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--time-limit", time_limit, False, False),
         ("--gap", gap, False, False),
         ("--top", top, False, False),
-        ("--output-tokens", output_tokens, False, False),
         ("--sharing", sharing, False, False),
         ("--devices-per-link", devices_per_link, False, False),
         ("--pareto", pareto, False, False),
@@ -202,7 +209,8 @@ def check(subject: Input, *, stages: Value | None = None, virtual: Value | None 
     for_: With a plan: whether this framework runs it, or every reason why not
     memory: With a plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is
         unlimited, the …
-    mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%)
+    mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%; with
+        requests, the …
     time_limit: Time limit; what takes longer ends without an answer
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
@@ -247,12 +255,12 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
              mtbf: Value | None = None, checkpoint: Value | None = None, checkpoint_every: Value | None = None,
              restart: Value | None = None, run_time: Value | None = None, tokens: Value | None = None,
              price: Values | None = None, prompt: int | None = None, cache_per_token: Value | None = None,
-             output_tokens: int | None = None, memory: Value | None = None, mem_limit: Value | None = None,
-             risk: Value | None = None, spread: Value | None = None, trace: PathLike | None = None,
-             svg: PathLike | None = None, range: Value | None = None, nvtx: PathLike | None = None,
-             set: Values | None = None, replan: bool = False, write_plan: PathLike | None = None,
-             time_limit: Value | None = None, draw: bool = False, seed: int | None = None, threads: int | None = None,
-             progress: Progress = True) -> SimulateResult:
+             prompt_tokens: int | None = None, output_tokens: int | None = None, chunk_tokens: int | None = None,
+             memory: Value | None = None, mem_limit: Value | None = None, risk: Value | None = None,
+             spread: Value | None = None, trace: PathLike | None = None, svg: PathLike | None = None,
+             range: Value | None = None, nvtx: PathLike | None = None, set: Values | None = None, replan: bool = False,
+             write_plan: PathLike | None = None, time_limit: Value | None = None, draw: bool = False,
+             seed: int | None = None, threads: int | None = None, progress: Progress = True) -> SimulateResult:
     """Predicts a plan's or schedule's timeline, bubble and memory; lists sweep.
 
     plan: Plan file; none with --schedule
@@ -309,10 +317,13 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     price: Price of a device kind per hour: a100=2.5/h
     prompt: With inference: tokens per prompt (1)
     cache_per_token: With inference: size of a token's keys and values, for one microbatch on a device (0B)
-    output_tokens: With a plan for inference: tokens to generate for each request (256)
+    prompt_tokens: With a plan for inference: tokens that each request comes with, as --sequence (the plan's)
+    output_tokens: With a plan for inference: tokens to generate for each request (the plan's)
+    chunk_tokens: With a plan for inference: tokens of prompts that are computed together at most, vLLM's …
     memory: With a plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is
         unlimited, the …
-    mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%)
+    mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%; with
+        requests, the …
     risk: With a plan: print this percentile of the step time and its interval: p50 (as predicted) p75 p80 p90 p95
         p99
     spread: With --risk: relative standard deviations of the costs: compute=5%,communication=40%,memory=2% (usual
@@ -379,7 +390,9 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
         ("--price", price, False, True),
         ("--prompt", prompt, False, False),
         ("--cache-per-token", cache_per_token, False, False),
+        ("--prompt-tokens", prompt_tokens, False, False),
         ("--output-tokens", output_tokens, False, False),
+        ("--chunk-tokens", chunk_tokens, False, False),
         ("--memory", memory, False, False),
         ("--mem-limit", mem_limit, False, False),
         ("--risk", risk, False, False),
@@ -528,7 +541,8 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
     time_limit: Time limit; the best edits so far are the result
     memory: Plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is unlimited, the
         memory …
-    mem_limit: Plan: part of each device's memory to use, what CUDA and NCCL take included (100%)
+    mem_limit: Plan: part of each device's memory to use, what CUDA and NCCL take included (100%; with requests, the
+        plan's)
     model: Model of the script
     cluster: Cluster of the script
     batch: With a plan, if the file leaves it open: samples per step
@@ -606,7 +620,8 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
             protocol: Literal["eager", "rendezvous", "credit"] | None = None, buffers: int | None = None,
             sharing: Literal["fair", "fifo"] | None = None, devices_per_link: int | None = None,
             slow_down: Value | None = None, slow: Value | None = None, stop: Value | None = None,
-            memory_limit: Value | None = None, memory_in_flight: int | None = None, memory: Value | None = None,
+            memory_limit: Value | None = None, memory_in_flight: int | None = None, prompt_tokens: int | None = None,
+            output_tokens: int | None = None, chunk_tokens: int | None = None, memory: Value | None = None,
             mem_limit: Value | None = None, risk: Value | None = None, spread: Value | None = None,
             set: Values | None = None, replan: bool = False, time_limit: Value | None = None, seed: int | None = None,
             threads: int | None = None, progress: Progress = True) -> CompareResult:
@@ -654,8 +669,12 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
     memory_limit: Memory limit at which forwards wait: one size, one per device, or cluster, for the limits of the
         plan's …
     memory_in_flight: With schedules: microbatches that fit in each device's memory (P)
+    prompt_tokens: With plans for inference: tokens that each request comes with, as --sequence (the plan's)
+    output_tokens: With plans for inference: tokens to generate for each request (the plan's)
+    chunk_tokens: With plans for inference: tokens of prompts that are computed together at most, vLLM's …
     memory: With several plans: memory of each device, what CUDA and NCCL take included (the cluster's; if that is …
-    mem_limit: With several plans: part of each device's memory to use, what CUDA and NCCL take included (100%)
+    mem_limit: With several plans: part of each device's memory to use, what CUDA and NCCL take included (100%; with
+        …
     risk: With a plan and a trace: predict this percentile of the step, and test whether the measured step is within
         the …
     spread: With --risk: relative standard deviations of the costs: compute=5%,communication=40%,memory=2% (usual
@@ -703,6 +722,9 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
         ("--stop", stop, False, False),
         ("--memory-limit", memory_limit, False, False),
         ("--memory-in-flight", memory_in_flight, False, False),
+        ("--prompt-tokens", prompt_tokens, False, False),
+        ("--output-tokens", output_tokens, False, False),
+        ("--chunk-tokens", chunk_tokens, False, False),
         ("--memory", memory, False, False),
         ("--mem-limit", mem_limit, False, False),
         ("--risk", risk, False, False),
@@ -716,6 +738,7 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
 
 
 def report(plan: Input, trace: Input | None = None, *, against: Input | None = None, time_limit: Value | None = None,
+           prompt_tokens: int | None = None, output_tokens: int | None = None, chunk_tokens: int | None = None,
            seed: int | None = None, threads: int | None = None, output: PathLike | None = None,
            progress: Progress = True) -> ReportResult:
     """A page about a plan that opens offline and simulates in the browser.
@@ -725,6 +748,10 @@ def report(plan: Input, trace: Input | None = None, *, against: Input | None = N
         what …
     against: Another plan to hold this one against
     time_limit: Time limit; what takes longer ends without an answer
+    prompt_tokens: Of a plan for inference: tokens that each request comes with, as --sequence (the plan's)
+    output_tokens: Of a plan for inference: tokens to generate for each request (the plan's)
+    chunk_tokens: Of a plan for inference: tokens of prompts that are computed together at most, vLLM's
+        --max-num-batched-tokens …
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     output: Where to keep what is written (nowhere)
@@ -733,6 +760,9 @@ def report(plan: Input, trace: Input | None = None, *, against: Input | None = N
     return run_verb(ReportResult, ["report"], [plan, trace], [
         ("--against", against, False, False),
         ("--time-limit", time_limit, False, False),
+        ("--prompt-tokens", prompt_tokens, False, False),
+        ("--output-tokens", output_tokens, False, False),
+        ("--chunk-tokens", chunk_tokens, False, False),
         ("--seed", seed, False, False),
         ("--threads", threads, False, False),
     ], progress, output, "page.html")
