@@ -48,7 +48,7 @@ TEST_CASE("where all layers have a window none keeps more, and without one all k
   CHECK(kept("mistral", mistral + "4096") == Numbers{asked * 2 * 32, asked * 2 * 32});
 }
 
-TEST_CASE("every other layer of gpt-oss and of Gemma 2 has a window; sinks are weights") {
+TEST_CASE("every other layer of gpt-oss and of Gemma 2 has a window, sinks are weights") {
   const std::string shape = R"("num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16,
       "intermediate_size": 48, "sliding_window": 8)";
   const Numbers alternating{8 * 2 * 32, asked * 2 * 32};

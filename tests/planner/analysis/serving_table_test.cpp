@@ -140,7 +140,7 @@ TEST_CASE("of a mixture few requests read a part of the experts, many all") {
   CHECK(seconds(table->points[4].next_token) > 1.8 * seconds(table->points[0].next_token));
 }
 
-TEST_CASE("a plan says how long its requests are; one that does not ends where positions do") {
+TEST_CASE("a plan says how long its requests are, and one that does not ends where positions do") {
   const Model model = builtin_model("gpt2-124m");  // 1024 positions
   Plan plan = plan_to_serve(model, 1, 1);
   CHECK(request_shape(plan, model)->prompt == 1024 - 256);
