@@ -43,8 +43,10 @@ ServingChoices serving_choices(const LoadedPlan& loaded, int devices, const std:
   if (!serves(loaded.plan) || is_mixed || !estimates_kernels(loaded.profile)) return choices;
   LoadedPlan base = loaded;
   const int replicas = replicas_of_stages(base.plan).front();
-  base.plan.batch.global = base.plan.batch.microbatch = replicas;
-  base.plan.batch.microbatches = 1;
+  // Whatever number of replicas is tried first, their microbatches divide the batch.
+  base.plan.batch.microbatch = replicas;
+  base.plan.batch.microbatches = devices;
+  base.plan.batch.global = base.plan.batch.microbatch * devices;
   const auto& levels = loaded.cluster.levels;
   const int width = std::min(levels.empty() ? 1 : levels.back().count, devices);
   const int context = loaded.plan.parallelism.context;
