@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "planner/layouts/layouts.hpp"
@@ -241,6 +242,50 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
 std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
   using enum MethodKind;
   using Self = ColumnSearch;
+  using Applies = bool (Self::*)() const;
+  using Choose = Branches (Self::*)();
+  using GivesUp = bool (Self::*)(const Worked&);
+  constexpr auto cut_by_cut = [](Applies applies, std::size_t most, std::int64_t parts) {
+    return Row{.kind = propose,
+               .name = "cut by cut",
+               .applies = applies,
+               .choose = &Self::open_branches,
+               .work = &Self::improve,
+               .most = most,
+               .at_once = 4,
+               .parts = parts};
+  };
+  constexpr auto annealing = [](std::size_t most) {
+    return Row{.kind = propose,
+               .name = "annealing",
+               .choose = &Self::far_from_their_bound,
+               .work = &Self::anneal,
+               .most = most,
+               .at_once = most,
+               .parts = 24};
+  };
+  constexpr auto paths = [](Applies applies, int rounds, GivesUp gives_up) {
+    return Row{.kind = relax,
+               .name = "paths",
+               .applies = applies,
+               .choose = &Self::open_branches,
+               .work = &Self::raise,
+               .gives_up = gives_up,
+               .at_once = 8,
+               .rounds = rounds};
+  };
+  constexpr auto walk = [](Applies applies, Choose choose, std::int64_t parts, int rounds) {
+    return Row{.kind = enumerate,
+               .name = "walk",
+               .applies = applies,
+               .choose = choose,
+               .work = &Self::walk,
+               .at_once = 2,
+               .parts = parts,
+               .rounds = rounds};
+  };
+  constexpr Row let_go{.name = "those done with", .whole = &Self::let_go_of_closed};
+  constexpr std::size_t few = 8, all = std::numeric_limits<std::size_t>::max();
   static constexpr std::array rows{
       Row{.kind = propose,
           .name = "balanced pipelines",
@@ -249,57 +294,18 @@ std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
           .at_once = 16,
           .begins_with_one = true,
           .ignores_gap = true},
-      Row{.name = "those done with", .whole = &Self::let_go_of_closed},
+      let_go,
       // The best few first: what they reach rules others out.
-      Row{.kind = propose,
-          .name = "cut by cut",
-          .choose = &Self::open_branches,
-          .work = &Self::improve,
-          .most = 8,
-          .at_once = 4,
-          .parts = 32},
-      Row{.kind = relax,
-          .name = "paths",
-          .choose = &Self::open_branches,
-          .work = &Self::raise,
-          .gives_up = &Self::are_too_many_to_prove,
-          .at_once = 8,
-          .rounds = 3},
-      Row{.name = "those done with", .whole = &Self::let_go_of_closed},
+      cut_by_cut(nullptr, few, 32),
+      paths(nullptr, 3, &Self::are_too_many_to_prove),
+      let_go,
       // Walks over many stages seldom come to an end.
-      Row{.kind = enumerate,
-          .name = "walk",
-          .applies = &Self::may_prove,
-          .choose = &Self::open_of_few_stages,
-          .work = &Self::walk,
-          .at_once = 2,
-          .parts = 16,
-          .rounds = 10},
-      Row{.kind = relax,
-          .name = "paths",
-          .applies = &Self::may_prove,
-          .choose = &Self::open_branches,
-          .work = &Self::raise,
-          .gives_up = &Self::are_too_many,
-          .at_once = 8,
-          .rounds = 30},
+      walk(&Self::may_prove, &Self::open_of_few_stages, 16, 10),
+      paths(&Self::may_prove, 30, &Self::are_too_many),
       // As long as nothing fits, one look at each is enough.
-      Row{.kind = enumerate,
-          .name = "walk",
-          .applies = &Self::may_prove_limit,
-          .choose = &Self::open_of_few_stages,
-          .work = &Self::walk,
-          .at_once = 2,
-          .parts = 8,
-          .rounds = 60},
+      walk(&Self::may_prove_limit, &Self::open_of_few_stages, 8, 60),
       // Before proofs, which it makes easier, and once more where these leave a doubt.
-      Row{.kind = propose,
-          .name = "annealing",
-          .choose = &Self::far_from_their_bound,
-          .work = &Self::anneal,
-          .most = 2,
-          .at_once = 2,
-          .parts = 24},
+      annealing(2),
       Row{.kind = enumerate,
           .name = "proofs up to a limit",
           .applies = &Self::may_prove,
@@ -307,53 +313,14 @@ std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
           .work = &Self::climb,
           .at_once = 4,
           .parts = 32},
-      Row{.kind = propose,
-          .name = "annealing",
-          .choose = &Self::far_from_their_bound,
-          .work = &Self::anneal,
-          .most = 6,
-          .at_once = 6,
-          .parts = 24},
-      Row{.kind = relax,
-          .name = "paths",
-          .applies = &Self::may_prove,
-          .choose = &Self::open_branches,
-          .work = &Self::raise,
-          .gives_up = &Self::are_too_many,
-          .at_once = 8,
-          .rounds = 120},
-      Row{.kind = relax,
-          .name = "paths",
-          .applies = &Self::may_prove_thoroughly,
-          .choose = &Self::open_branches,
-          .work = &Self::raise,
-          .gives_up = &Self::are_too_many,
-          .at_once = 8,
-          .rounds = 1000},
-      Row{.kind = propose,
-          .name = "cut by cut",
-          .applies = &Self::may_prove,
-          .choose = &Self::open_branches,
-          .work = &Self::improve,
-          .at_once = 4,
-          .parts = 4},
-      Row{.kind = propose,
-          .name = "cut by cut, the most promising alone",
-          .applies = &Self::may_not_prove,
-          .choose = &Self::open_branches,
-          .work = &Self::improve,
-          .most = 8,
-          .at_once = 4,
-          .parts = 4},
+      annealing(6),
+      paths(&Self::may_prove, 120, &Self::are_too_many),
+      paths(&Self::may_prove_thoroughly, 1000, &Self::are_too_many),
+      cut_by_cut(&Self::may_prove, all, 4),
+      // Where there is no effort for all bounds, it is better spent on few.
+      cut_by_cut(&Self::may_not_prove, few, 4),
       // For the best plan there is by now.
-      Row{.kind = enumerate,
-          .name = "walk",
-          .applies = &Self::may_prove_limit,
-          .choose = &Self::open_of_any_stages,
-          .work = &Self::walk,
-          .at_once = 2,
-          .parts = 2,
-          .rounds = 60},
+      walk(&Self::may_prove_limit, &Self::open_of_any_stages, 2, 60),
       Row{.kind = enumerate,
           .name = "proofs of the lowest",
           .applies = &Self::may_prove,
