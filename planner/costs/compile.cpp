@@ -407,10 +407,6 @@ Compiled compile_columns(const Plan& plan, CostBook& book, int columns, bool to_
   return compiled;
 }
 
-}  // namespace
-
-namespace {
-
 /// Forwards and backwards, a half as one, of the plan's columns that are compiled.
 std::int64_t passes_of(const Plan& plan, int columns) {
   std::int64_t passes = 0;
@@ -452,6 +448,12 @@ Compiled compile_counted_columns(const Plan& plan, CostBook& book, int columns, 
   return compile_columns(plan, book, columns, to_run);
 }
 
+/// One column, which stands for so many.
+Compiled for_all_columns(Compiled column, const Plan& plan, int columns) {
+  if (columns > 1) column.stand_ins = stand_ins(plan, columns, column.devices);
+  return column;
+}
+
 void note_what_is_counted(Compiled& compiled) {
   if (!compiled.program.left_out) return;
   compiled.notes.push_back(concat("the order repeats: ", compiled.program.microbatches,
@@ -475,9 +477,12 @@ Compiled compile_valid(const Plan& plan, CostBook& book) {
 
 Compiled compile_column(const Plan& plan, CostBook& book) {
   const int columns = columns_of(plan, book);
-  Compiled compiled = compile_counted_columns(plan, book, columns, false);
-  if (columns > 1) compiled.stand_ins = stand_ins(plan, columns, compiled.devices);
-  return compiled;
+  return for_all_columns(compile_counted_columns(plan, book, columns, false), plan, columns);
+}
+
+Compiled compile_whole_column(const Plan& plan, CostBook& book) {
+  const int columns = columns_of(plan, book);
+  return for_all_columns(compile_columns(plan, book, columns, false), plan, columns);
 }
 
 Compiled compile_to_read(const Plan& plan, const Profile& profile, const Cluster& cluster) {

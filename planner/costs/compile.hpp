@@ -14,6 +14,8 @@ Compiled compile_valid(const Plan& plan, CostBook& book);
 /// (columns.hpp). The step and each device's peak are those of the whole.
 /// What repeats in a plan of many microbatches is left out (`Program::left_out`).
 Compiled compile_column(const Plan& plan, CostBook& book);
+/// The same with nothing left out, for clocks elsewhere (`CompiledProgram::tables`).
+Compiled compile_whole_column(const Plan& plan, CostBook& book);
 
 /// As `compile`, but what repeats in a plan of many microbatches is left out (`Program::left_out`)
 /// and counted by the clock, which a note then says.

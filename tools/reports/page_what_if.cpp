@@ -273,7 +273,7 @@ ordered_json axes_json(const std::vector<Axis>& axes, const Cluster& cluster) {
 Compiled compile_for_page(const LoadedPlan& loaded, bool folds) {
   validate(loaded.plan, loaded.profile.model, loaded.cluster);
   CostBook book(loaded.profile, loaded.cluster, book_setting(loaded.plan));
-  return folds ? compile_column(loaded.plan, book) : compile_valid(loaded.plan, book);
+  return folds ? compile_whole_column(loaded.plan, book) : compile_valid(loaded.plan, book);
 }
 
 ordered_json what_if_json(const LoadedPlan& loaded, const Compiled& compiled, bool folds) {
