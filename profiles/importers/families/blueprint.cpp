@@ -168,6 +168,14 @@ std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int 
   return words;
 }
 
+std::vector<std::string> kinds_of_blocks(Keys& keys, int blocks,
+                                         const std::function<bool(int)>& is_sparse,
+                                         std::int64_t modules) {
+  return words_of_blocks(
+      keys, "mlp_layer_types", blocks, {"dense", "sparse"},
+      [&](int block) { return is_sparse(block) ? "sparse" : "dense"; }, modules);
+}
+
 std::int64_t rotary_width(Keys& keys, std::int64_t width, double otherwise, std::string_view kind) {
   double part = otherwise;
   if (keys.has("rope_parameters") && keys.json()["rope_parameters"].is_object()) {

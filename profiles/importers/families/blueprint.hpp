@@ -102,6 +102,10 @@ std::vector<std::string> words_of_blocks(Keys& keys, std::string_view name, int 
                                          const std::vector<std::string>& known,
                                          const std::function<std::string(int)>& otherwise,
                                          std::int64_t modules = 0);
+/// "dense" or "sparse" for each block (`mlp_layer_types`), where nothing is said by `is_sparse`.
+std::vector<std::string> kinds_of_blocks(Keys& keys, int blocks,
+                                         const std::function<bool(int)>& is_sparse,
+                                         std::int64_t modules = 0);
 
 /// Members of "per_layer_config" by block: keys of blocks that differ, as the library writes them
 /// ("2", or "02"). Throws Error (input) at a name that is no index of a block.

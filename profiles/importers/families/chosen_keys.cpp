@@ -78,8 +78,7 @@ Blueprint read_cohere2_moe(Keys& keys) {
         return sees ? attends : windowed;
       });
   const std::vector<std::string> kinds =
-      words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
-                      [&](int block) { return block < first ? "dense" : "sparse"; });
+      kinds_of_blocks(keys, sizes.blocks, [&](int block) { return block >= first; });
   const MixtureShape mixing{.hidden = sizes.hidden,
                             .experts = keys.count("num_experts", 8),
                             .active = keys.count("num_experts_per_tok", 2),
@@ -117,8 +116,7 @@ Blueprint read_beam(Keys& keys) {
         return (block + 1) % 6 == 0 || block + 1 == sizes.blocks ? attends : windowed;
       });
   const std::vector<std::string> kinds =
-      words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
-                      [](int block) { return block < 3 ? "dense" : "sparse"; });
+      kinds_of_blocks(keys, sizes.blocks, [](int block) { return block >= 3; });
   MixtureShape mixing{.hidden = sizes.hidden,
                       .experts = keys.count("num_experts", 256),
                       .active = keys.count("num_experts_per_tok", 8),
@@ -186,8 +184,7 @@ Blueprint read_laguna(Keys& keys) {
   const std::vector<std::string> words = words_of_blocks(
       keys, "layer_types", sizes.blocks, {attends, windowed}, [](int) { return attends; });
   const std::vector<std::string> kinds =
-      words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
-                      [](int block) { return block == 0 ? "dense" : "sparse"; });
+      kinds_of_blocks(keys, sizes.blocks, [](int block) { return block > 0; });
   MixtureShape mixing{.hidden = sizes.hidden,
                       .experts = keys.count("num_experts", 256),
                       .active = keys.count("num_experts_per_tok", 8),
@@ -354,8 +351,7 @@ Blueprint read_mimo_v2_flash(Keys& keys) {
         return block == 0 || (block + 1) % 6 == 0 ? "full_attention" : "sliding_attention";
       });
   const std::vector<std::string> kinds =
-      words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
-                      [](int block) { return block == 0 ? "dense" : "sparse"; });
+      kinds_of_blocks(keys, sizes.blocks, [](int block) { return block > 0; });
   require_mimo_of_class(keys, shape, window, words, kinds);
   MixtureShape mixing{.hidden = sizes.hidden,
                       .experts = keys.count("n_routed_experts|num_local_experts", 256),

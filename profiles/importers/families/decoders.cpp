@@ -137,8 +137,7 @@ std::vector<bool> sparse_blocks(const MixtureRow& row, Keys& keys, int blocks) {
   set([&](int block) { return block >= dense; });
   if (row.blocks == SparseBlocks::typed) {
     const std::vector<std::string> words =
-        words_of_blocks(keys, "mlp_layer_types", blocks, {"dense", "sparse"},
-                        [&](int block) { return block < dense ? "dense" : "sparse"; });
+        kinds_of_blocks(keys, blocks, [&](int block) { return block >= dense; });
     set([&](int block) { return words[static_cast<std::size_t>(block)] == "sparse"; });
   }
   return sparse;

@@ -59,8 +59,7 @@ Blueprint read_bailing_hybrid(Keys& keys) {
       words_of_blocks(keys, "layer_types", sizes.blocks, {attends, recurs},
                       [&](int block) { return (block + 1) % group == 0 ? attends : recurs; });
   const std::vector<std::string> kinds =
-      words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
-                      [&](int block) { return block < first ? "dense" : "sparse"; });
+      kinds_of_blocks(keys, sizes.blocks, [&](int block) { return block >= first; });
   keys.ignore({"qk_head_dim", "head_dim", "num_key_value_heads", "moe_renormalize", "kda_safe_gate",
                "kda_lower_bound", "mtp_loss_scaling_factor"});
   const Steps dense = feed_forward({.hidden = sizes.hidden, .inner = sizes.inner});

@@ -55,8 +55,7 @@ Blueprint read_kimi_linear(Keys& keys) {
   });
   const std::int64_t first = keys.natural("first_k_dense_replace", 1);
   const std::vector<std::string> kinds =
-      words_of_blocks(keys, "mlp_layer_types", sizes.blocks, {"dense", "sparse"},
-                      [&](int block) { return block < first ? "dense" : "sparse"; });
+      kinds_of_blocks(keys, sizes.blocks, [&](int block) { return block >= first; });
   MixtureShape mixing{.hidden = sizes.hidden,
                       .experts = keys.count("num_experts|num_local_experts|n_routed_experts", 256),
                       .active = keys.count("num_experts_per_token|num_experts_per_tok", 8),
