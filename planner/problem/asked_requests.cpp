@@ -102,8 +102,8 @@ void set_requests(const SaidOfRequests& said, const Profile& profile, Plan& plan
                   std::string_view flag) {
   if (!said.any()) return;
   if (!serves(plan)) {
-    fail_usage(names_of(said, flag), ": is of inference, and the plan trains (", plan.schedule.name,
-               ")");
+    fail_usage(names_of(said, flag), ": only plans for inference have requests; this one trains (",
+               plan.schedule.name, ")");
   }
   const std::int64_t sequence =
       plan.batch.sequence > 0 ? plan.batch.sequence : profile.model.sequence;

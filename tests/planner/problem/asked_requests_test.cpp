@@ -85,5 +85,5 @@ TEST_CASE("a plan's requests change without the rest, which is forgotten where i
   CHECK(plan.batch.sequence == 65536);
   plan.schedule.name = "1f1b";
   CHECK(message_of([&] { set_requests({.output = 4}, profile, plan, "--set "); }) ==
-        "--set output-tokens: is of inference, and the plan trains (1f1b)");
+        "--set output-tokens: only plans for inference have requests; this one trains (1f1b)");
 }
