@@ -124,8 +124,7 @@ def check_vllm(stagecraft):
                           envs=Environment, logger=Logger())
     for model, layers, stages in (("llama3-8b", 32, 4), ("gpt2-350m", 24, 3), ("qwen2-7b", 28, 5)):
         plan = stagecraft.plan("vllm.plan.json", model, f"{stages}xh100", "--batch", 16,
-                               "--microbatch", 1, "--schedule", "1f1b", "--straight",
-                               "--tensor-parallel", 1)
+                               "--microbatch", 1, "--for", "vllm", "--pp", stages, "--tp", 1)
         line = stagecraft.run("export", "vllm", plan)
         Environment.VLLM_PP_LAYER_PARTITION = re.search(r"PARTITION=([\d,]+)", line)[1]
         ours, first = [], 0
