@@ -26,10 +26,10 @@ void declare_requests(CLI::App& app, RequestOptions& options, const std::string&
         ->check(CLI::Range(std::int64_t{1}, most));
   };
   add("--prompt-tokens", options.prompt, "tokens that each request comes with, as --sequence",
-      "as many of the model's as --output-tokens leaves");
+      "the model's sequence less --output-tokens");
   add("--output-tokens", options.output, "tokens to generate for each request", "256");
   add("--chunk-tokens", options.chunk,
-      "tokens of prompts that are computed together at most, vLLM's --max-num-batched-tokens",
+      "maximum number of prompt tokens computed in one pass, vLLM's --max-num-batched-tokens",
       "8192");
 }
 

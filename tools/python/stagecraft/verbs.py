@@ -68,10 +68,10 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     expert_nodes: Maximum number of nodes that hold a token's experts (any)
     expert_load: Load of the busiest device's experts, relative to the mean (1)
     sequence: Tokens per sample, 32k for 32768 (the model's)
-    prompt_tokens: With inference: tokens that each request comes with, as --sequence (as many of the model's as
-        --output-tokens …
+    prompt_tokens: With inference: tokens that each request comes with, as --sequence (the model's sequence less
+        --output-tokens)
     output_tokens: With inference: tokens to generate for each request (256)
-    chunk_tokens: With inference: tokens of prompts that are computed together at most, vLLM's
+    chunk_tokens: With inference: maximum number of prompt tokens computed in one pass, vLLM's
         --max-num-batched-tokens (8192)
     precision: Precision: fp32, bf16, fp16, fp8 (products only), fp8+attention or fp64 (that of the profile or the
         device)
@@ -319,7 +319,7 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     cache_per_token: With inference: size of a token's keys and values, for one microbatch on a device (0B)
     prompt_tokens: With a plan for inference: tokens that each request comes with, as --sequence (the plan's)
     output_tokens: With a plan for inference: tokens to generate for each request (the plan's)
-    chunk_tokens: With a plan for inference: tokens of prompts that are computed together at most, vLLM's …
+    chunk_tokens: With a plan for inference: maximum number of prompt tokens computed in one pass, vLLM's …
     memory: With a plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is
         unlimited, the …
     mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%; with
@@ -671,7 +671,7 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
     memory_in_flight: With schedules: microbatches that fit in each device's memory (P)
     prompt_tokens: With plans for inference: tokens that each request comes with, as --sequence (the plan's)
     output_tokens: With plans for inference: tokens to generate for each request (the plan's)
-    chunk_tokens: With plans for inference: tokens of prompts that are computed together at most, vLLM's …
+    chunk_tokens: With plans for inference: maximum number of prompt tokens computed in one pass, vLLM's …
     memory: With several plans: memory of each device, what CUDA and NCCL take included (the cluster's; if that is …
     mem_limit: With several plans: part of each device's memory to use, what CUDA and NCCL take included (100%; with
         …
@@ -750,7 +750,7 @@ def report(plan: Input, trace: Input | None = None, *, against: Input | None = N
     time_limit: Time limit; what takes longer ends without an answer
     prompt_tokens: Of a plan for inference: tokens that each request comes with, as --sequence (the plan's)
     output_tokens: Of a plan for inference: tokens to generate for each request (the plan's)
-    chunk_tokens: Of a plan for inference: tokens of prompts that are computed together at most, vLLM's
+    chunk_tokens: Of a plan for inference: maximum number of prompt tokens computed in one pass, vLLM's
         --max-num-batched-tokens …
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
