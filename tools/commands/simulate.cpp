@@ -157,31 +157,36 @@ std::string sentence(const Timeline& timeline) {
   return text + fmt::format("   memory {}\n", fmt::join(peaks, " "));
 }
 
-/// A schedule that does not take a shape has no numbers there; if none takes any, that is an error.
+/// A schedule that does not take a shape has no numbers there.
+Outcome outcome_or_refusal(const Console& console, const SimulateArguments& arguments,
+                           const ScheduleSetting& setting) {
+  try {
+    return simulate_scenario(console, arguments, scenario_of(setting, arguments.scenario));
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::input || error.kind() == ErrorKind::bug) throw;
+    Outcome outcome;
+    outcome.setting = setting;
+    outcome.refusal = error;
+    return outcome;
+  }
+}
+
+/// If no schedule takes any shape, that is an error.
 int show_sweep(Console& console, const SimulateArguments& arguments,
                const std::vector<ScheduleSetting>& settings) {
-  std::vector<Outcome> outcomes;
-  for (const ScheduleSetting& setting : settings) {
-    try {
-      outcomes.push_back(
-          simulate_scenario(console, arguments, scenario_of(setting, arguments.scenario)));
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::input || error.kind() == ErrorKind::bug) throw;
-      Outcome& outcome = outcomes.emplace_back();
-      outcome.setting = setting;
-      outcome.refusal = error;
-    }
-  }
-  const auto refused = [](const Outcome& outcome) { return outcome.refusal.has_value(); };
-  if (std::all_of(outcomes.begin(), outcomes.end(), refused)) throw *outcomes.front().refusal;
+  std::vector<SweepRow> rows;
   ordered_json points = ordered_json::array();
   std::set<std::string> reasons;
-  for (const Outcome& outcome : outcomes) {
-    points.push_back(outcome_json(outcome));
+  for (const ScheduleSetting& setting : settings) {
+    const Outcome outcome = outcome_or_refusal(console, arguments, setting);
+    if (console.json()) points.push_back(outcome_json(outcome));
     if (outcome.refusal) reasons.insert(outcome.refusal->message());
+    rows.push_back(sweep_row(outcome));
   }
+  if (std::ranges::all_of(rows, [](const SweepRow& row) { return row.refusal.has_value(); }))
+    throw *rows.front().refusal;
   for (const std::string& reason : reasons) console.note(reason);
-  console.print(sweep_table(outcomes, console.unicode()));
+  console.print(sweep_table(rows, console.unicode()));
   console.result({{"points", std::move(points)}});
   return 0;
 }

@@ -19,33 +19,16 @@ namespace {
 struct Column {
   std::string heading;
   bool shown = true;
-  std::string (*cell)(const Outcome& outcome);
+  std::string (*cell)(const SweepRow& row);
 };
 
-bool never_ends(const Outcome& outcome) {
-  return !outcome.run.stranded.empty();
+std::string numbers_only(const SweepRow& row, const std::string& text) {
+  return row.refusal || row.figures.never_ends ? "-" : text;
 }
 
-std::string numbers_only(const Outcome& outcome, const std::string& text) {
-  return outcome.refusal || never_ends(outcome) ? "-" : text;
-}
-
-int most_in_flight(const Timeline& timeline) {
-  const std::vector<int> held = peak_in_flight(timeline);
-  return held.empty() ? 0 : *std::max_element(held.begin(), held.end());
-}
-
-std::string step_of(const Outcome& outcome) {
-  if (outcome.refusal) return "refused";
-  return never_ends(outcome) ? "never ends" : format_duration(step_time(outcome.run.timeline));
-}
-
-/// Of the device that holds most.
-std::string highest_memory(const Outcome& outcome) {
-  Bytes most = 0;
-  for (const MemoryPeak& peak : memory_peaks(outcome.run.timeline))
-    most = std::max(most, peak.bytes);
-  return format_bytes(most);
+std::string step_of(const SweepRow& row) {
+  if (row.refusal) return "refused";
+  return row.figures.never_ends ? "never ends" : format_duration(row.figures.step);
 }
 
 Bytes most_cache(const Serving& served) {
@@ -53,63 +36,90 @@ Bytes most_cache(const Serving& served) {
 }
 
 /// Times and rates that only some sweeps have.
-void add_rarer_columns(const std::vector<Outcome>& outcomes, std::vector<Column>& columns) {
-  const auto any = [&](auto has) { return std::any_of(outcomes.begin(), outcomes.end(), has); };
-  const bool serves = any([](const Outcome& o) { return o.served.has_value(); });
+void add_rarer_columns(const std::vector<SweepRow>& rows, std::vector<Column>& columns) {
+  const auto any = [&](auto has) { return std::any_of(rows.begin(), rows.end(), has); };
+  const bool serves = any([](const SweepRow& o) { return o.served.has_value(); });
   columns.insert(
       columns.end(),
-      {{">highest memory", any([](const Outcome& o) { return takes_memory(o.run.timeline); }),
-        [](const Outcome& o) { return numbers_only(o, highest_memory(o)); }},
-       {">further iteration", any([](const Outcome& o) { return o.steady_step.has_value(); }),
-        [](const Outcome& o) { return o.steady_step ? format_duration(*o.steady_step) : "-"; }},
+      {{">highest memory",
+        any([](const SweepRow& o) { return o.figures.highest_memory.has_value(); }),
+        [](const SweepRow& o) {
+          return numbers_only(o, format_bytes(o.figures.highest_memory.value_or(0)));
+        }},
+       {">further iteration", any([](const SweepRow& o) { return o.steady_step.has_value(); }),
+        [](const SweepRow& o) { return o.steady_step ? format_duration(*o.steady_step) : "-"; }},
        {">latency p50", serves,
-        [](const Outcome& o) { return o.served ? format_duration(o.served->latency.p50) : "-"; }},
+        [](const SweepRow& o) { return o.served ? format_duration(o.served->latency.p50) : "-"; }},
        {">tokens/s", serves,
-        [](const Outcome& o) { return o.served ? readable(o.served->tokens_per_second) : "-"; }},
+        [](const SweepRow& o) { return o.served ? readable(o.served->tokens_per_second) : "-"; }},
        {">highest cache",
-        any([](const Outcome& o) { return o.served && most_cache(*o.served) > 0; }),
-        [](const Outcome& o) { return o.served ? format_bytes(most_cache(*o.served)) : "-"; }}});
+        any([](const SweepRow& o) { return o.served && most_cache(*o.served) > 0; }),
+        [](const SweepRow& o) { return o.served ? format_bytes(most_cache(*o.served)) : "-"; }}});
 }
 
-std::vector<Column> columns_for(const std::vector<Outcome>& outcomes) {
+std::vector<Column> columns_for(const std::vector<SweepRow>& rows) {
   const auto differ = [&](auto value) {
-    return std::any_of(outcomes.begin(), outcomes.end(), [&](const Outcome& outcome) {
-      return value(outcome.setting) != value(outcomes.front().setting);
+    return std::any_of(rows.begin(), rows.end(), [&](const SweepRow& row) {
+      return value(row.setting) != value(rows.front().setting);
     });
   };
-  const bool jittered = std::any_of(outcomes.begin(), outcomes.end(),
-                                    [](const Outcome& o) { return o.jittered.has_value(); });
-  const bool with_failures = std::any_of(outcomes.begin(), outcomes.end(),
-                                         [](const Outcome& o) { return o.long_run.has_value(); });
-  return {{"schedule", differ([](const ScheduleSetting& s) { return name_of(s); }),
-           [](const Outcome& o) { return name_of(o.setting); }},
-          {">stages", differ([](const ScheduleSetting& s) { return s.shape.devices; }),
-           [](const Outcome& o) { return std::to_string(o.setting.shape.devices); }},
-          {">virtual", differ([](const ScheduleSetting& s) { return s.shape.virtual_stages; }),
-           [](const Outcome& o) { return std::to_string(o.setting.shape.virtual_stages); }},
-          {">microbatches", true,
-           [](const Outcome& o) { return std::to_string(o.setting.shape.microbatches); }},
-          {">step", true, step_of},
-          {">per microbatch", true,
-           [](const Outcome& o) {
-             const int microbatches = std::max(1, o.setting.shape.microbatches);
-             return numbers_only(o, format_duration(step_time(o.run.timeline) / microbatches));
-           }},
-          {">bubble", true,
-           [](const Outcome& o) { return numbers_only(o, percent(bubble(o.run.timeline))); }},
-          {">most in flight", true,
-           [](const Outcome& o) {
-             return numbers_only(o, std::to_string(most_in_flight(o.run.timeline)));
-           }},
-          {">jittered mean", jittered,
-           [](const Outcome& o) { return o.jittered ? format_duration(o.jittered->mean) : "-"; }},
-          {">p95", jittered,
-           [](const Outcome& o) { return o.jittered ? format_duration(o.jittered->p95) : "-"; }},
-          {">goodput", with_failures,
-           [](const Outcome& o) { return o.long_run ? percent(o.long_run->goodput) : "-"; }}};
+  const bool jittered = std::any_of(rows.begin(), rows.end(),
+                                    [](const SweepRow& o) { return o.jittered.has_value(); });
+  const bool with_failures = std::any_of(rows.begin(), rows.end(),
+                                         [](const SweepRow& o) { return o.long_run.has_value(); });
+  return {
+      {"schedule", differ([](const ScheduleSetting& s) { return name_of(s); }),
+       [](const SweepRow& o) { return name_of(o.setting); }},
+      {">stages", differ([](const ScheduleSetting& s) { return s.shape.devices; }),
+       [](const SweepRow& o) { return std::to_string(o.setting.shape.devices); }},
+      {">virtual", differ([](const ScheduleSetting& s) { return s.shape.virtual_stages; }),
+       [](const SweepRow& o) { return std::to_string(o.setting.shape.virtual_stages); }},
+      {">microbatches", true,
+       [](const SweepRow& o) { return std::to_string(o.setting.shape.microbatches); }},
+      {">step", true, step_of},
+      {">per microbatch", true,
+       [](const SweepRow& o) {
+         const int microbatches = std::max(1, o.setting.shape.microbatches);
+         return numbers_only(o, format_duration(o.figures.step / microbatches));
+       }},
+      {">bubble", true,
+       [](const SweepRow& o) { return numbers_only(o, percent(o.figures.bubble)); }},
+      {">most in flight", true,
+       [](const SweepRow& o) { return numbers_only(o, std::to_string(o.figures.most_in_flight)); }},
+      {">jittered mean", jittered,
+       [](const SweepRow& o) { return o.jittered ? format_duration(o.jittered->mean) : "-"; }},
+      {">p95", jittered,
+       [](const SweepRow& o) { return o.jittered ? format_duration(o.jittered->p95) : "-"; }},
+      {">goodput", with_failures,
+       [](const SweepRow& o) { return o.long_run ? percent(o.long_run->goodput) : "-"; }}};
 }
 
 }  // namespace
+
+Figures figures_of(const EventRun& run) {
+  const Timeline& timeline = run.timeline;
+  Figures figures{.never_ends = !run.stranded.empty(), .highest_memory = {}};
+  if (takes_memory(timeline)) figures.highest_memory = 0;
+  if (figures.never_ends) return figures;
+  figures.step = step_time(timeline);
+  figures.bubble = bubble(timeline);
+  for (const int held : peak_in_flight(timeline))
+    figures.most_in_flight = std::max(figures.most_in_flight, held);
+  if (!figures.highest_memory) return figures;
+  for (const MemoryPeak& peak : memory_peaks(timeline))
+    figures.highest_memory = std::max(*figures.highest_memory, peak.bytes);
+  return figures;
+}
+
+SweepRow sweep_row(const Outcome& outcome) {
+  return {.setting = outcome.setting,
+          .figures = outcome.refusal ? Figures{} : figures_of(outcome.run),
+          .steady_step = outcome.steady_step,
+          .jittered = outcome.jittered,
+          .long_run = outcome.long_run,
+          .served = outcome.served,
+          .refusal = outcome.refusal};
+}
 
 std::string steady_sentence(const std::optional<Duration>& steady_step) {
   if (!steady_step) return "";
@@ -164,16 +174,16 @@ ordered_json outcome_json(const Outcome& outcome) {
   return result;
 }
 
-std::string sweep_table(const std::vector<Outcome>& outcomes, bool unicode) {
-  std::vector<Column> columns = columns_for(outcomes);
-  add_rarer_columns(outcomes, columns);
+std::string sweep_table(const std::vector<SweepRow>& rows, bool unicode) {
+  std::vector<Column> columns = columns_for(rows);
+  add_rarer_columns(rows, columns);
   std::erase_if(columns, [](const Column& column) { return !column.shown; });
   std::vector<std::string> headings;
   for (const Column& column : columns) headings.push_back(column.heading);
   Table table(headings);
-  for (const Outcome& outcome : outcomes) {
+  for (const SweepRow& row : rows) {
     std::vector<std::string> cells;
-    for (const Column& column : columns) cells.push_back(column.cell(outcome));
+    for (const Column& column : columns) cells.push_back(column.cell(row));
     table.row(std::move(cells));
   }
   return table.text(unicode);

@@ -18,6 +18,16 @@
 
 namespace stagecraft {
 
+/// What a row of a table says of a run.
+struct Figures {
+  bool never_ends = false;
+  Duration step{0};
+  double bubble = 0;
+  int most_in_flight = 0;
+  std::optional<Bytes> highest_memory;  ///< nothing if there is no memory in the run
+};
+Figures figures_of(const EventRun& run);
+
 struct Outcome {
   ScheduleSetting setting;
   std::string link_policy;                 ///< empty: asynchronous
@@ -47,7 +57,19 @@ void add_conditions(nlohmann::ordered_json& result, const EventRun& run);
 /// The setting, and the fields of `simulate` or `refused`.
 nlohmann::ordered_json outcome_json(const Outcome& outcome);
 
-/// A row per outcome. Schedules, stages and virtual stages have columns where they differ.
-std::string sweep_table(const std::vector<Outcome>& outcomes, bool unicode);
+/// What a sweep keeps of each of its points: their timelines together might fill the memory.
+struct SweepRow {
+  ScheduleSetting setting;
+  Figures figures;
+  std::optional<Duration> steady_step;
+  std::optional<Summary> jittered;
+  std::optional<LongRun> long_run;
+  std::optional<Serving> served;
+  std::optional<Error> refusal;  ///< nothing else but the setting, then
+};
+SweepRow sweep_row(const Outcome& outcome);
+
+/// A line per row. Schedules, stages and virtual stages have columns where they differ.
+std::string sweep_table(const std::vector<SweepRow>& rows, bool unicode);
 
 }  // namespace stagecraft
