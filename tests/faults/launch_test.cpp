@@ -395,6 +395,59 @@ TEST_CASE("an mpirun that is stopped before its ranks train is started again", "
                                         " (mpirun), one of its processes, was stopped ")) == 1);
 }
 
+TEST_CASE("a rank over mpirun that is stopped before it meets the others is named in half a minute",
+          "[seconds]") {
+  if (launchers().back().transport != "mpi") SKIP("no mpirun here");
+  const Fixture fixture("stopped-before-meeting");
+  ProgramRun run(fixture.folder.path(), words_of(fixture, {"mpi", {}}, 3));
+  const int rank = await_process(run, [](int pid) { return is_rank(pid, 1); });
+  REQUIRE(rank > 0);
+  kill(rank, SIGSTOP);
+  const std::vector<int> family = family_of(run.pid());
+  const Moment start = now();
+  CHECK(run.wait() == 5);
+  CHECK(now() - start < 40s);
+  INFO(run.errors());
+  CHECK(lines_with(run.errors(), "error: ") == 1);
+  CHECK(lines_with(run.errors(), "error: run: rank 1 has ") == 1);
+  CHECK(lines_with(run.errors(), "stagecraft waits") == 0);
+  CHECK(all_end(family, end_within));
+}
+
+TEST_CASE("a run whose reader has gone ends with 141 however its ranks are started", "[seconds]") {
+  const Fixture fixture("unread");
+  for (const Launcher& launcher : launchers()) {
+    std::string command = concat("cd ", fixture.folder.path().string(), "; ");
+    command += "{ sleep 0.5; ";
+    command += STAGECRAFT_PROGRAM;
+    for (const std::string& word : words_of(fixture, launcher, 20)) {
+      if (word != "--json") command += " " + word;
+    }
+    command += "; echo $? > code; } 2> errors | true; while ! test -s code; do sleep 0.1; done";
+    INFO(command);
+    std::filesystem::remove(fixture.folder.path() / "code");
+    REQUIRE(std::system(command.c_str()) == 0);
+    CHECK(text_of(fixture.folder.path() / "code") == "141\n");
+    CHECK(text_of(fixture.folder.path() / "errors").empty());
+  }
+}
+
+TEST_CASE("a run whose output takes no more says that, and no rank is blamed", "[seconds]") {
+  const Fixture fixture("full");
+  for (const Launcher& launcher : launchers()) {
+    std::string command = concat("cd ", fixture.folder.path().string(), "; ", STAGECRAFT_PROGRAM);
+    for (const std::string& word : words_of(fixture, launcher, 20)) command += " " + word;
+    command += " > /dev/full 2> errors";
+    INFO(command);
+    const int status = std::system(command.c_str());
+    CHECK(WEXITSTATUS(status) == 5);
+    const std::string errors = text_of(fixture.folder.path() / "errors");
+    INFO(errors);
+    CHECK(lines_with(errors, "standard output cannot be written") == 1);
+    CHECK(lines_with(errors, "error: ") + lines_with(errors, "warning: ") == 1);
+  }
+}
+
 TEST_CASE("where who waits for the ranks is stopped, their result is said once", "[seconds]") {
   const Fixture fixture("stopped-launcher");
   const std::string whole = fixture.parameters(20);

@@ -305,14 +305,15 @@ int run_plan(Console& console, const RunArguments& arguments, const FlightFolder
 }
 
 /// Starts a process per rank; what they write down goes to the folder of this one.
-int start_ranks(const RunArguments& arguments, const FlightFolder& folder, BackendKind backend,
-                const TransportMaker& transport, Interrupt& interrupt) {
+int start_ranks(RunArguments arguments, const Console& console, const FlightFolder& folder,
+                BackendKind backend, const TransportMaker& transport, Interrupt& interrupt) {
   const LoadedPlan loaded = load_plan(arguments.plan);
   const Compiled compiled = compiled_for(arguments, loaded);
   std::vector<std::string> further;
   if (arguments.oversight.flight_records.empty() && !folder.path().empty()) {
     further = {"--flight-records", folder.path().string()};
   }
+  arguments.processes.writes_file = !console.options().output.empty();
   interrupt.end_in_order();  // of the processes
   return start_processes(arguments.processes, transport, ranks_of_run(loaded, compiled, backend),
                          further, interrupt, [&](int code) {
@@ -363,7 +364,7 @@ int run_where_it_belongs(Console& console, RunArguments arguments) {
     return run_under_oversight(voice, arguments.oversight, arguments.checkpoints.folder,
                                interrupt ? &*interrupt : nullptr, [&](const FlightFolder& folder) {
                                  if (must_start_processes(transport)) {
-                                   return start_ranks(arguments, folder, backend, transport,
+                                   return start_ranks(arguments, voice, folder, backend, transport,
                                                       *interrupt);
                                  }
                                  return run_plan(voice, arguments, folder, backend, transport,

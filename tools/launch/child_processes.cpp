@@ -143,6 +143,7 @@ class Lines {
       has_failed_ = has_failed_ || heard == Heard::failed;
       has_finished_ = has_finished_ || heard == Heard::finished;
       begun_ = begun_ || heard == Heard::begun;
+      is_stuck_ = is_stuck_ || heard == Heard::stuck;
       line_.clear();
     }
     return true;
@@ -151,6 +152,7 @@ class Lines {
   bool is_to_end() const { return has_failed_ || has_finished_; }
   bool has_failed() const { return has_failed_; }
   bool begun() const { return begun_; }
+  bool is_stuck() const { return is_stuck_; }
   bool is_closed() const { return is_closed_; }
   void finish() {
     if (!line_.empty()) hear_(line_);
@@ -161,7 +163,7 @@ class Lines {
   const std::function<Heard(const std::string&)>& hear_;
   std::string line_;
   bool is_closed_ = false;
-  bool has_failed_ = false, has_finished_ = false, begun_ = false;  ///< by what was said
+  bool has_failed_ = false, has_finished_ = false, begun_ = false, is_stuck_ = false;  ///< by words
 };
 
 class Children {
@@ -202,6 +204,16 @@ class Children {
     const bool is_called_off = has_failed && passed_on_;
     deadline_ =
         std::min(deadline_, Clock::now() + (is_called_off ? patience_after_signal : patience_));
+  }
+
+  /// Nothing is to be waited for, but an end in which mpirun removes its files and ends processes
+  /// that are stopped, or on other hosts.
+  void call_off() {
+    if (std::exchange(called_off_, true)) return;
+    for (const pid_t child : running_) {
+      if (child != 0) kill(child, SIGTERM);
+    }
+    deadline_ = std::min(deadline_, Clock::now() + patience_after_first);
   }
 
   /// They have taken too long to begin, or nobody hears what they say.
@@ -261,6 +273,12 @@ class Children {
   Clock::time_point deadline_ = Clock::time_point::max();
 };
 
+/// Whether standard output that takes no more, by this errno, is no place to go on for.
+bool ends_all(const std::vector<ChildCommand>& commands, int lost_by) {
+  if (lost_by == 0) return false;
+  return lost_by != EPIPE || std::ranges::none_of(commands, &ChildCommand::goes_on_unread);
+}
+
 }  // namespace
 
 std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
@@ -287,7 +305,8 @@ std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
   for (;;) {
     children.hear_signals(interrupt, commands, lines.begun());
     if (lines.is_to_end()) children.hear_end(lines.has_failed());
-    if (output && output->is_lost()) children.give_up();
+    if (lines.is_stuck()) children.call_off();
+    if (output && ends_all(commands, output->lost_by())) children.give_up();
     if (longest_start && !lines.begun() && Clock::now() - start_of_all > *longest_start)
       children.give_up();
     if (children.look(WNOHANG)) break;
@@ -299,7 +318,7 @@ std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
   std::vector<ChildEnd> ends = children.ends();
   if (output) output->finish();
   for (std::size_t i = 0; output && i < ends.size(); ++i)
-    ends[i].lost_output = commands[i].output_through_us && output->is_lost();
+    ends[i].lost_output_by = commands[i].output_through_us ? output->lost_by() : 0;
   return ends;
 }
 

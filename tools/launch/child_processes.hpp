@@ -24,6 +24,8 @@ struct ChildCommand {
   /// What it prints comes through this program where nobody watches a terminal: it would not say
   /// that its own standard output takes no more, as mpirun does not.
   bool output_through_us = false;
+  /// Whether it goes on where standard output has lost its reader, since it writes a file, too.
+  bool goes_on_unread = false;
   /// Hears its number as soon as it is there.
   std::function<void(pid_t pid)> on_started = [](pid_t) {};
   /// What the kernel sends it if this program ends before it.
@@ -34,7 +36,7 @@ struct ChildEnd {
   int pid = 0;               ///< which it had
   int status = 0;            ///< as waitpid's
   bool was_stopped = false;  ///< by this program, since others had ended
-  bool lost_output = false;  ///< see `ChildCommand::output_through_us`
+  int lost_output_by = 0;    ///< see `ChildCommand::output_through_us`: errno; 0: nothing was lost
 };
 
 /// A child was ended by a signal of somebody else: the run may be repeated.
@@ -44,16 +46,17 @@ class ChildKilled : public Error {
 };
 
 /// What a line of a child means for all of them.
-enum class Heard { nothing, begun, failed, finished };
+enum class Heard { nothing, begun, failed, finished, stuck };
 
 /// Runs them side by side, each in a process group of its own and without standard input, and hands
 /// what they say on their standard error to `hear`, line by line, which says what a line means.
 /// Once a failure, or that all is done, is heard, or one has failed, the others have `patience` to
 /// end, and two seconds
 /// once the first of them has ended; then they are killed. So are all that have not begun within
-/// `longest_start`. The first SIGINT or SIGTERM is passed on to each of them; a second kills
-/// them; so does standard output that takes no more of what comes through this program. Throws
-/// Error (execution) with `not_found` if the program cannot be started.
+/// `longest_start`. Those that are stuck are asked to end by SIGTERM, and killed 2 s later. The
+/// first SIGINT or SIGTERM is passed on to each of them; a second kills them; so does standard
+/// output that takes no more of what comes through this program. Throws Error (execution) with
+/// `not_found` if the program cannot be started.
 std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
                                    const Interrupt& interrupt,
                                    const std::function<Heard(const std::string& line)>& hear,

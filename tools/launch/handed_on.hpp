@@ -29,14 +29,15 @@ class HandedOn {
     pipe_.in.close_now();
     if (reader_.joinable()) reader_.join();
   }
-  bool is_lost() const { return is_lost_; }
+  /// Why standard output takes no more, as errno; 0: it takes all.
+  int lost_by() const { return lost_by_; }
 
  private:
   void hand_on();
 
   Pipe pipe_;
   std::thread reader_;
-  std::atomic<bool> is_lost_{false};
+  std::atomic<int> lost_by_{0};
 };
 
 }  // namespace stagecraft

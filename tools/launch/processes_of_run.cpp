@@ -8,12 +8,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <regex>
@@ -112,6 +114,7 @@ ChildCommand mpirun_command(const ProcessOptions& options, int ranks,
           .environment = {launcher},
           .passes_on_user_signals = true,
           .output_through_us = true,
+          .goes_on_unread = options.writes_file,
           .signal_of_parents_death = SIGTERM};
 }
 
@@ -119,6 +122,11 @@ ChildCommand mpirun_command(const ProcessOptions& options, int ranks,
 constexpr std::string_view finished_words = "stagecraft has finished with ";
 /// And when all ranks are there.
 constexpr std::string_view met_words = "stagecraft has met";
+/// And each rank every `tells_every` until then, with its number behind it.
+constexpr std::string_view waits_words = "stagecraft waits as rank ";
+constexpr auto tells_every = std::chrono::seconds(1);
+/// How long one may be silent while others wait for it.
+constexpr auto patience_with_silent = std::chrono::seconds(25);
 /// And any rank, when one that it was about to meet has gone or is silent, ahead of its error.
 constexpr std::string_view lost_words = "stagecraft has lost a rank";
 
@@ -127,11 +135,13 @@ constexpr std::string_view lost_words = "stagecraft has lost a rank";
 /// only follows from that.
 class Remarks {
  public:
-  explicit Remarks(std::function<void(int)> on_finished) : on_finished_(std::move(on_finished)) {}
+  Remarks(std::function<void(int)> on_finished, int ranks)
+      : ranks_(ranks), on_finished_(std::move(on_finished)) {}
 
   /// What this line means for the run as a whole.
   Heard hear(const std::string& line) {
     take(line);
+    if (!silent_rank_.empty()) return Heard::stuck;
     if (ranks_spoke() || mpirun_ends_all(line)) return Heard::failed;
     // One that was stopped behind its last word would keep all the others waiting.
     if (finished_) return Heard::finished;
@@ -147,6 +157,8 @@ class Remarks {
     if (!has_lost_rank_ || !ranks_spoke()) return "";
     return errors_.substr(beginning.size(), errors_.find('\n') - beginning.size());
   }
+  /// "rank 1 has been silent …", where others wait for it to meet them; empty if nobody has.
+  const std::string& silent_rank() const { return silent_rank_; }
   void show_errors() const { std::fputs(errors_.c_str(), stderr); }
   /// The exit code of a run that has said all that it had to say, whatever ended its processes
   /// afterwards.
@@ -154,11 +166,14 @@ class Remarks {
 
  private:
   void take(const std::string& line) {
+    if (!silent_rank_.empty()) return;  // what follows from that
     if (line.starts_with(finished_words)) {
       finished_ = std::atoi(line.c_str() + finished_words.size());
       on_finished_(*finished_);
     } else if (line == met_words) {
       has_met_ = true;
+    } else if (line.starts_with(waits_words)) {
+      note_waiting(std::atoi(line.c_str() + waits_words.size()));
     } else if (line == lost_words) {
       has_lost_rank_ = true;
     } else if (line.starts_with("-----")) {
@@ -175,6 +190,26 @@ class Remarks {
       std::fputs((line + "\n").c_str(), stderr);
     }
   }
+  /// A rank that was stopped on its way says nothing, and MPI waits for it without end. Where all
+  /// were stopped for a while, it takes a moment until each has been heard again.
+  void note_waiting(int rank) {
+    using std::chrono::seconds;
+    const auto at = std::chrono::steady_clock::now();
+    if (heard_.empty()) first_heard_ = at;
+    heard_[rank] = at;
+    suspected_.erase(rank);
+    for (int other = 0; other < ranks_ && silent_rank_.empty(); ++other) {
+      const auto found = heard_.find(other);
+      const auto since = at - (found == heard_.end() ? first_heard_ : found->second);
+      if (since < patience_with_silent) continue;
+      if (at - suspected_.try_emplace(other, at).first->second < 2 * tells_every) continue;
+      silent_rank_ = concat(
+          "rank ", other, found == heard_.end() ? " has not come within " : " has been silent for ",
+          std::chrono::duration_cast<seconds>(since).count(),
+          " s, and the others wait for it; was it stopped, or is its host or network down?");
+    }
+  }
+
   /// By the first words of the blocks in which Open MPI says so.
   static bool mpirun_ends_all(const std::string& line) {
     constexpr std::array beginnings{"mpirun noticed that", "mpirun detected that",
@@ -189,6 +224,12 @@ class Remarks {
     return std::regex_match(line, mark);
   }
 
+  int ranks_ = 0;
+  using Times = std::map<int, std::chrono::steady_clock::time_point>;
+  Times heard_;      ///< when each rank said last that it waits
+  Times suspected_;  ///< since when those that are silent are missed
+  std::chrono::steady_clock::time_point first_heard_;
+  std::string silent_rank_;
   bool inside_ = false;
   bool is_first_ = false;  ///< what is said belongs to the first error
   bool told_interrupt_ = false;
@@ -251,7 +292,7 @@ int start_by_mpirun(const ProcessOptions& options, const TransportMaker& transpo
   const std::string asked_for = concat("--transport ", transport.name);
   module_entry("mpi", "stagecraft_mpi_carrier", asked_for);  // else no rank could start
   require_space(options.verb, space_of_process_with_mpi);
-  Remarks remarks(on_finished);
+  Remarks remarks(on_finished, ranks);
   const std::vector<ChildEnd> ends = run_commands(
       {mpirun_command(options, ranks, further)}, interrupt,
       [&](const std::string& line) { return remarks.hear(line); }, patience_with_others,
@@ -260,7 +301,11 @@ int start_by_mpirun(const ProcessOptions& options, const TransportMaker& transpo
              ": there is no mpirun on the path; sudo apt-get install openmpi-bin, or --transport "
              "tcp does without, or --transport threads runs all ranks in one process"));
   if (WIFSIGNALED(ends.front().status)) remove_files_of_mpirun(ends.front().pid);
-  if (ends.front().lost_output) throw NotWritten(output_is_gone);
+  const int lost_by = ends.front().lost_output_by;
+  if (lost_by != 0 && lost_by != EPIPE) throw NotWritten(output_is_gone);
+  if (lost_by == EPIPE && !options.writes_file) throw output_error(lost_by);
+  if (!remarks.silent_rank().empty())
+    throw ChildKilled(concat(options.verb, ": ", remarks.silent_rank()));
   if (const auto finished = remarks.finished()) return *finished;
   const int code = code_after(ends);
   if (const auto interrupted = interrupted_code(interrupt, remarks, ends)) return *interrupted;
@@ -338,7 +383,7 @@ std::vector<ChildCommand> local_commands(int ranks, const std::vector<std::strin
 int start_here(const ProcessOptions& options, int ranks, const std::vector<std::string>& further,
                const Interrupt& interrupt, const std::function<void(int)>& on_finished) {
   require_space(options.verb, space_of_process);
-  Remarks remarks(on_finished);
+  Remarks remarks(on_finished, ranks);
   const std::vector<ChildEnd> ends = run_commands(
       local_commands(ranks, further), interrupt,
       [&](const std::string& line) { return remarks.hear(line); }, patience_with_others, {},
@@ -383,7 +428,12 @@ Processes& met_processes() {
   bool has_met = false;
   const std::jthread guard([&] {
     std::unique_lock lock(mutex);
-    if (changed.wait_for(lock, patience_with_meeting, [&] { return has_met; })) return;
+    const bool tells = started_by_launcher() && launch()->transport == "mpi";
+    const auto deadline = std::chrono::steady_clock::now() + patience_with_meeting;
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (tells) std::fprintf(stderr, "%s%d\n", std::string(waits_words).c_str(), launch()->rank);
+      if (changed.wait_for(lock, tells_every, [&] { return has_met; })) return;
+    }
     std::fprintf(
         stderr,
         "error: run: rank %d has not met the others within %s; was one of them stopped, or "
@@ -537,8 +587,17 @@ int run_together(Console& console, const std::function<int(Console&)>& body) {
   silent.output.clear();
   Console nobody("run", silent);
   int code = 0;
-  if (const auto error = failure_of([&] { code = body(speaks() ? console : nobody); })) {
-    code = speaks() ? console.error(*error) : exit_code(error->kind());
+  bool is_told = false;
+  const auto error = failure_of([&] {
+    try {
+      code = body(speaks() ? console : nobody);
+    } catch (const ToldToSupervisor&) {
+      is_told = true;
+      throw;
+    }
+  });
+  if (error) {
+    code = speaks() && !is_told ? console.error(*error) : exit_code(error->kind());
     processes.abort(concat("rank ", processes.rank(), " on ", host_name(), ": ", error->what()));
   } else if (code != 0 && !speaks()) {
     processes.abort(concat("rank ", processes.rank(), " on ", host_name(), " ended with ", code));
@@ -547,7 +606,7 @@ int run_together(Console& console, const std::function<int(Console&)>& body) {
   }
   code = processes.part(code);
   // Rank 0 has told our launcher; for a code mpirun would take a second to end who has ended.
-  const bool is_interrupted = code > 128;
+  const bool is_interrupted = code > 128 && code != exit_without_reader;
   return is_interrupted && started_by_launcher() ? 0 : code;
 }
 

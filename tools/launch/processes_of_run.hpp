@@ -18,10 +18,11 @@
 namespace stagecraft {
 
 struct ProcessOptions {
-  std::string transport;  ///< empty: what fits how this process was started
-  int processes = 0;      ///< -n; 0: as many as the plan has devices
-  std::string hosts;      ///< --hosts, as mpirun takes them; empty: this machine
-  std::string verb;       ///< that starts them: begins what is told of them
+  std::string transport;     ///< empty: what fits how this process was started
+  int processes = 0;         ///< -n; 0: as many as the plan has devices
+  std::string hosts;         ///< --hosts, as mpirun takes them; empty: this machine
+  std::string verb;          ///< that starts them: begins what is told of them
+  bool writes_file = false;  ///< -o: nobody has to read standard output
 };
 
 /// --transport, -n and --hosts.

@@ -154,6 +154,11 @@ bool is_from_outside(const Error& error) {
          dynamic_cast<const PeerLost*>(&error) != nullptr;
 }
 
+bool is_not_written(const Error& error) {
+  return dynamic_cast<const NotWritten*>(&error) != nullptr || error.message() == reader_is_gone ||
+         error.message() == output_is_gone;
+}
+
 class Supervisor {
  public:
   Supervisor(Console& console, const Interrupt& interrupt, const Supervision& supervision)
@@ -408,17 +413,19 @@ int supervise(Console& console, const Interrupt& interrupt, const Supervision& s
 void tell_supervisor(const std::filesystem::path& folder, const Error& error) {
   const bool killed = is_from_outside(error);
   std::error_code none;
-  if (!killed && std::filesystem::exists(folder / failure_file, none) &&
-      read_file(folder / failure_file).starts_with(killed_mark)) {
-    return;
+  if (!killed && std::filesystem::exists(folder / failure_file, none)) {
+    const std::string before = read_file(folder / failure_file);
+    if (before.starts_with(killed_mark) || before.starts_with(repeated_mark)) return;
   }
-  const bool repeats = dynamic_cast<const NotWritten*>(&error) != nullptr;
-  write_file(folder / failure_file,
-             concat(killed ? killed_mark : "", repeats ? repeated_mark : "", error.what()));
+  write_file(
+      folder / failure_file,
+      concat(killed ? killed_mark : "", is_not_written(error) ? repeated_mark : "", error.what()));
 }
 
 void tell_supervisor_as_launcher(const std::filesystem::path& folder, const Error& error) {
   std::error_code none;
+  // The result that rank 0 has said has not come out.
+  if (is_not_written(error)) std::filesystem::remove(folder / finished_file, none);
   if (is_from_outside(error) || !std::filesystem::exists(folder / failure_file, none))
     tell_supervisor(folder, error);
 }

@@ -33,8 +33,16 @@ struct Supervision {
 int supervise(Console& console, const Interrupt& interrupt, const Supervision& supervision);
 
 /// What a supervised run says instead of printing its error. That something outside of the run is
-/// to blame (ChildKilled, PeerLost) stays, whatever others say that follows from it.
+/// to blame (ChildKilled, PeerLost), or that it would come again, stays, whatever others say that
+/// follows from it.
 void tell_supervisor(const std::filesystem::path& folder, const Error& error);
+
+/// A rank's error that its supervisor has been told: the other ranks have to hear of it, and nobody
+/// prints it.
+class ToldToSupervisor : public Error {
+ public:
+  explicit ToldToSupervisor(const Error& error) : Error(error) {}
+};
 
 /// As one whose ranks may have said it themselves: that counts, unless one was killed, from which
 /// all the others' words only follow.

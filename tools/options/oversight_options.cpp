@@ -108,6 +108,7 @@ int run_under_oversight(Console& console, const OversightFlags& flags,
       tell_supervisor_as_launcher(flags.supervised, error);
     } else {
       tell_supervisor(flags.supervised, error);
+      throw ToldToSupervisor(error);
     }
     return exit_code(error.kind());
   }
