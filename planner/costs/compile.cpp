@@ -436,10 +436,14 @@ Compiled compile_counted_columns(const Plan& plan, CostBook& book, int columns, 
   const std::int64_t passes = passes_of(plan, columns);
   const ScheduleShape shape = shape_of(plan);
   const std::int64_t pipelines = std::max<std::int64_t>(1, passes / passes_of(shape));
+  const ScheduleKind& kind = find_schedule(plan.schedule.name);
+  const LowerOptions turns = turns_of(plan, columns);
   for (std::int64_t some = most_in_full / 4; 4 * some < passes; some *= 4) {
-    const auto shorter = shortened(find_schedule(plan.schedule.name), shape, some / pipelines,
-                                   turns_of(plan, columns));
-    if (!shorter) break;
+    const auto shorter = shortened(kind, shape, some / pipelines, turns);
+    if (!shorter) {
+      if (to_run) require_in_reach(kind, shape, passes, some / pipelines, turns);
+      break;
+    }
     Compiled compiled = compile_columns(with_microbatches(plan, shorter->shape.microbatches), book,
                                         columns, to_run);
     compiled.program.left_out = shorter->left_out;

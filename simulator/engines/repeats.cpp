@@ -128,6 +128,36 @@ std::vector<int> counts_of_replicas(const LowerOptions& options) {
   return counts;
 }
 
+/// Of the replicas of a stage, if they take turns.
+std::int64_t turns_of(const LowerOptions& options) {
+  const std::vector<int> replicas = counts_of_replicas(options);
+  const bool turns = options.replica_policy != ReplicaPolicy::split;
+  return turns && !replicas.empty() ? common_multiple(replicas) : 1;
+}
+
+/// Microbatches that about `instructions` instructions are too few for.
+std::int64_t most_left_out(const ScheduleShape& shape, std::int64_t instructions,
+                           const LowerOptions& options) {
+  const std::int64_t of_replicas = turns_of(options);
+  const std::int64_t step = step_between_shapes(shape, of_replicas);
+  const std::int64_t least =
+      std::max(instructions / (passes_of(shape) / shape.microbatches),
+               8 * std::lcm<std::int64_t, std::int64_t>(
+                       std::int64_t{shape.devices} * shape.virtual_stages, of_replicas));
+  // Periods of other costs divide what is left out, too, if it has many divisors.
+  for (const std::int64_t factor : {2520, 420, 60, 12, 6, 2, 1}) {
+    if (factor > 1 && step * factor > least) continue;
+    return (shape.microbatches - least) / (step * factor) * (step * factor);
+  }
+  return 0;
+}
+
+bool can_leave_half_out(const ScheduleShape& shape, std::int64_t instructions,
+                        const LowerOptions& options) {
+  const std::int64_t left_out = most_left_out(shape, instructions, options);
+  return left_out > 0 && 2 * left_out >= shape.microbatches;
+}
+
 bool reckons_with_microbatches(const ScheduleKind& kind) {
   return kind.generate == zb_auto || kind.generate == zbv_auto || kind.generate == zb_1p ||
          kind.generate == zb_2p;
@@ -139,24 +169,9 @@ std::optional<Shortened> shortened(const ScheduleKind& kind, const ScheduleShape
                                    std::int64_t instructions, const LowerOptions& options) {
   // These take long to make, and no two of them need be alike.
   if (reckons_with_microbatches(kind)) return {};
-  const std::vector<int> replicas = counts_of_replicas(options);
-  const bool turns = options.replica_policy != ReplicaPolicy::split;
-  const std::int64_t of_replicas = turns && !replicas.empty() ? common_multiple(replicas) : 1;
-  const std::int64_t step = step_between_shapes(shape, of_replicas);
-  const std::int64_t least =
-      std::max(instructions / (passes_of(shape) / shape.microbatches),
-               8 * std::lcm<std::int64_t, std::int64_t>(
-                       std::int64_t{shape.devices} * shape.virtual_stages, of_replicas));
-  // Periods of other costs divide what is left out, too, if it has many divisors.
-  std::int64_t left_out = 0;
-  for (const std::int64_t factor : {2520, 420, 60, 12, 6, 2, 1}) {
-    if (factor > 1 && step * factor > least) continue;
-    left_out = (shape.microbatches - least) / (step * factor) * (step * factor);
-    break;
-  }
-  if (left_out <= 0 || 2 * left_out < shape.microbatches) return {};
+  if (!can_leave_half_out(shape, instructions, options)) return {};
   ScheduleShape fewer = shape;
-  fewer.microbatches -= static_cast<int>(left_out);
+  fewer.microbatches -= static_cast<int>(most_left_out(shape, instructions, options));
   const Schedule shorter = kind.generate(fewer);
   const Schedule longer = kind.generate(shape);
   // Pieces of sequences and copies of the model count by themselves.
@@ -164,8 +179,9 @@ std::optional<Shortened> shortened(const ScheduleKind& kind, const ScheduleShape
   if (missing <= 0) return {};
   const auto counts = per_microbatch(longer, shorter);
   if (!counts) return {};
-  std::vector<int> all = replicas;
+  std::vector<int> all = counts_of_replicas(options);
   all.resize(index(shorter.stages), 1);
+  const bool turns = options.replica_policy != ReplicaPolicy::split;
   const int of = std::lcm(std::lcm(turns ? common_multiple(all) : 1, shorter.sequence_chunks),
                           common_interval(shorter, options.replica_policy, all));
   const auto unit = unit_of(shorter, *counts, of, shorter.microbatches / 8);
@@ -193,12 +209,24 @@ std::int64_t passes_of(const ScheduleShape& shape) {
          shape.sequence_chunks * (1 + std::int64_t{shape.decode_steps});
 }
 
+void require_in_reach(const ScheduleKind& kind, const ScheduleShape& shape, std::int64_t passes,
+                      std::int64_t instructions, const LowerOptions& options) {
+  if (passes <= most_without_repeat) return;
+  if (!reckons_with_microbatches(kind) && !can_leave_half_out(shape, instructions, options)) return;
+  fail_usage("this order of ", kind.name, " does not repeat, so that each of its ", passes,
+             " instructions would be worked out, and that is done for ", most_without_repeat,
+             " at most: ask for fewer microbatches");
+}
+
 Program counted_program(const ScheduleKind& kind, const ScheduleShape& shape, const Costs& costs,
                         const LowerOptions& options) {
   const std::int64_t passes = passes_of(shape);
   for (std::int64_t some = most_in_full / 4; 4 * some < passes; some *= 4) {
     const auto shorter = shortened(kind, shape, some, options);
-    if (!shorter) break;
+    if (!shorter) {
+      require_in_reach(kind, shape, passes, some, options);
+      break;
+    }
     Program program = lower(kind.generate(shorter->shape), options);
     program.left_out = shorter->left_out;
     if (shows_period(program, costs)) return program;

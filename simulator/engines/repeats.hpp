@@ -36,12 +36,21 @@ std::optional<Shortened> shortened(const ScheduleKind& kind, const ScheduleShape
 /// Instructions of compute up to which nothing is left out: they take a second.
 inline constexpr std::int64_t most_in_full = 200'000;
 
+/// And up to which an order is worked out that does not repeat, as GPipe's and those that are made
+/// for their durations: ten seconds and half a gigabyte. Others may be four times as long.
+inline constexpr std::int64_t most_without_repeat = 1'000'000;
+
 /// Forwards and backwards of the shape, a half as one.
 std::int64_t passes_of(const ScheduleShape& shape);
 
+/// Where `shortened` has given nothing: throws Error (usage) for more than `most_without_repeat` of
+/// `passes`, unless there were only too few microbatches to leave half of them out.
+void require_in_reach(const ScheduleKind& kind, const ScheduleShape& shape, std::int64_t passes,
+                      std::int64_t instructions, const LowerOptions& options = {});
+
 /// The schedule's program; what repeats is left out of one of more than `most_in_full` passes, if a
 /// period shows with these costs, which must not depend on the number of microbatches. Errors as
-/// the generator's and `lower`'s.
+/// the generator's, `lower`'s and `require_in_reach`'s.
 Program counted_program(const ScheduleKind& kind, const ScheduleShape& shape, const Costs& costs,
                         const LowerOptions& options = {});
 

@@ -26,6 +26,7 @@
 // and the checks need not repeat this reasoning.
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <optional>
 
@@ -344,12 +345,38 @@ class Arena {
   std::vector<Segment> rebuilt_;   ///< spare room
 };
 
+/// Each new buffer is held against all that are there. Some seconds are enough for a device that
+/// holds ten thousand microbatches at once, and no device holds more.
+void require_few_at_once(const Program& program) {
+  constexpr std::int64_t most_looked_at = 400'000'000;
+  struct Held {
+    std::int64_t now = 0, looked_at = 0;
+  };
+  std::vector<Held> held(index(program.devices));
+  const auto on_device_of = [&](int buffer) -> Held& {
+    return held[index(program.buffers[index(buffer)].device)];
+  };
+  for (const Work& work : program.work) {
+    for (int i = work.allocates.first; i < work.allocates.end; ++i) {
+      Held& there = on_device_of(program.allocations[index(i)]);
+      there.looked_at += there.now++;
+      if (there.looked_at <= most_looked_at) continue;
+      fail_usage("device ", &there - held.data(), " would hold ", there.now,
+                 " buffers at once and more, and looking for a place for each takes too long: ask "
+                 "for fewer microbatches, or for a schedule that holds fewer");
+    }
+    for (int i = work.frees.first; i < work.frees.end; ++i)
+      --on_device_of(program.releases[index(i)]).now;
+  }
+}
+
 }  // namespace
 
 void place_buffers(Draft& draft) {
   Program& program = draft.program;
   program.arena.assign(index(program.devices), 0);
   if (program.buffers.empty()) return;
+  require_few_at_once(program);
   const Certainty certainty(draft);
   const Lives lives = lives_of(draft, certainty);
   std::vector<Arena> arenas;

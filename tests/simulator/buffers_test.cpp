@@ -219,6 +219,20 @@ TEST_CASE("whatever the costs, no two live buffers share bytes, and no peak exce
   }
 }
 
+TEST_CASE("more buffers at once than places can be looked for are refused in one sentence") {
+  const ScheduleShape shape{.devices = 2, .microbatches = 30'000};
+  const LowerOptions options = with_memory(2, {.saved = 1});
+  std::string sentence;
+  try {
+    lower(gpipe(shape), options);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::usage);
+    sentence = error.message();
+  }
+  CHECK(sentence.find("buffers at once and more") != std::string::npos);
+  CHECK_NOTHROW(lower(one_f_one_b(shape), options));
+}
+
 TEST_CASE("reusing memory never delays anything") {
   Random random(9);
   for (int round = 0; round < 60; ++round) {

@@ -10,6 +10,7 @@
 #include "profiles/json.hpp"
 #include "profiles/text.hpp"
 #include "simulator/checks/check.hpp"
+#include "simulator/engines/repeats.hpp"
 #include "simulator/schedules/schedules.hpp"
 #include "simulator/simulate.hpp"
 #include "simulator/views/draw.hpp"
@@ -140,19 +141,31 @@ TorchSchedule given_schedule(Console& console, const ScheduleArguments& argument
 }
 
 /// Nobody reads more, nor waits for it.
-void require_readable(const Schedule& schedule) {
-  constexpr std::size_t most_shown = 400'000;
-  std::size_t instructions = 0;
-  for (const auto& order : schedule.devices) instructions += order.size();
+void require_readable(std::int64_t instructions) {
+  constexpr std::int64_t most_shown = 400'000;
   if (instructions <= most_shown) return;
   fail_usage("a schedule of ", instructions, " instructions is more than the ", most_shown,
              " that are shown; ask for fewer stages or microbatches: check NAME proves longer ones "
              "safe");
 }
 
+/// Before it is made, which may take long.
+void require_readable_shape(const ScheduleArguments& arguments) {
+  if (arguments.name.empty() || is_schedule_file(arguments.name)) return;
+  const ScheduleKind& kind = find_schedule(arguments.name);
+  require_readable(passes_of(shape_from(arguments.shape, kind, arguments.microbatches)));
+}
+
+std::int64_t instructions_of(const Schedule& schedule) {
+  std::int64_t instructions = 0;
+  for (const auto& order : schedule.devices) instructions += std::ssize(order);
+  return instructions;
+}
+
 int show(Console& console, const ScheduleArguments& arguments) {
+  require_readable_shape(arguments);
   const TorchSchedule given = given_schedule(console, arguments);
-  require_readable(given.schedule);
+  require_readable(instructions_of(given.schedule));
   require_safe(lower(given));
   std::string format = arguments.format;
   if (format.empty()) format = console.unicode() ? "unicode" : "ascii";

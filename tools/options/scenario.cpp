@@ -491,7 +491,10 @@ Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options) {
   const std::int64_t passes = setting.file ? 0 : passes_of(setting.shape);
   for (std::int64_t some = most_in_full / 4; 4 * some < passes; some *= 4) {
     const auto shorter = shortened(*setting.kind, setting.shape, some);
-    if (!shorter) break;
+    if (!shorter) {
+      require_in_reach(*setting.kind, setting.shape, passes, some);
+      break;
+    }
     Scenario scenario = scenario_of(setting, options, shorter);
     if (shows_period(scenario.program, scenario.costs)) return scenario;
   }

@@ -47,6 +47,7 @@ Program program_to_check(Console& console, const std::string& word, const ShapeO
   const ScheduleShape shape = shape_from(options, kind, microbatches);
   const bool is_long = passes_of(shape) > most_in_full;
   const auto shorter = is_long ? shortened(kind, shape, most_in_full / 4) : std::nullopt;
+  if (is_long && !shorter) require_in_reach(kind, shape, passes_of(shape), most_in_full / 4);
   Program program = lower(kind.generate(shorter ? shorter->shape : shape));
   if (shorter) program.left_out = shorter->left_out;
   return program;

@@ -215,6 +215,29 @@ TEST_CASE("an order that differs in one place does not repeat", "[repeats]") {
   CHECK_FALSE(shortened(find_schedule("1f1b"), {.devices = 4, .microbatches = 40}, 0).has_value());
 }
 
+TEST_CASE("an order that does not repeat is worked out up to a million instructions", "[repeats]") {
+  const auto refused = [](const char* name, const ScheduleShape& shape) {
+    const std::int64_t passes = passes_of(shape);
+    try {
+      require_in_reach(find_schedule(name), shape, passes, most_in_full / 4);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::usage);
+      CHECK(error.message().find("does not repeat") != std::string::npos);
+      return true;
+    }
+    return false;
+  };
+  CHECK_FALSE(refused("gpipe", {.devices = 2, .microbatches = 250'000}));
+  CHECK(refused("gpipe", {.devices = 2, .microbatches = 250'001}));
+  CHECK(refused("zb-auto", {.devices = 64, .microbatches = 10'000}));
+  // Of many stages and few microbatches nothing can be left out, whatever the order.
+  CHECK_FALSE(refused("1f1b", {.devices = 2000, .microbatches = 500}));
+  const Costs costs;
+  REQUIRE_THROWS_AS(
+      counted_program(find_schedule("gpipe"), {.devices = 2, .microbatches = 300'000}, costs),
+      Error);
+}
+
 TEST_CASE("what needs every microbatch refuses a program that leaves some out", "[repeats]") {
   const auto pair = pair_of(find_schedule("1f1b"), {.devices = 2, .microbatches = 400});
   REQUIRE(pair.has_value());
