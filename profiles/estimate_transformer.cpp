@@ -273,6 +273,7 @@ WorkSetting work_setting(const CostSetting& setting) {
       .dispatcher = setting.kernels.dispatcher,
       .float8_recipe = setting.kernels.float8_recipe.value_or(usual_float8_recipe(setting.device)),
       .fused_loss = setting.kernels.fused_loss,
+      .router_fusion = setting.kernels.router_fusion,
       .last_tokens = last_tokens(setting)};
 }
 

@@ -163,8 +163,14 @@ void add_choice(LayerBuilder& layer, double count) {
                 4 * share.spread_tokens * count * 4);
   // Logits, softmax, the best, their map and probabilities; the same of the balancing loss, with
   // its sums; in backward the scatters, both softmaxes and the loss (TopKRouter of
-  // megatron/core/transformer/moe/router.py).
-  layer.kernels_since(first, 22, 10);
+  // megatron/core/transformer/moe/router.py). Fused, the choice, the loss's scores and the loss are
+  // a kernel each, forward and back; beside them tokens are counted, and the loss is noted and
+  // scaled (transformer_engine/pytorch/router.py).
+  if (share.setting.router_fusion == RouterFusion::on) {
+    layer.kernels_since(first, 6, 6);
+  } else {
+    layer.kernels_since(first, 22, 10);
+  }
   layer.keep("scores of experts", share.spread_tokens * count * 4);
 }
 

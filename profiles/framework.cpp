@@ -85,6 +85,19 @@ FusedLoss read_fused_loss(std::string_view name) {
   return read_among(std::array{none, native, te}, name);
 }
 
+std::string_view to_string(RouterFusion fusion) {
+  switch (fusion) {
+    case RouterFusion::off: return "off";
+    case RouterFusion::on: return "on";
+  }
+  return "";
+}
+
+RouterFusion read_router_fusion(std::string_view name) {
+  using enum RouterFusion;
+  return read_among(std::array{off, on}, name);
+}
+
 namespace {
 
 struct OverlapName {

@@ -71,6 +71,15 @@ std::string_view to_string(FusedLoss loss);
 /// Throws Error (input).
 FusedLoss read_fused_loss(std::string_view name);
 
+/// Whether Transformer Engine's kernels choose experts, one each for the choice, the scores of the
+/// balancing loss and the loss (Megatron-LM's --moe-router-fusion), or PyTorch's one by one.
+enum class RouterFusion { off, on };
+
+/// "off" or "on".
+std::string_view to_string(RouterFusion fusion);
+/// Throws Error (input).
+RouterFusion read_router_fusion(std::string_view name);
+
 /// Messages of a layer that run beside its kernels.
 struct MessageOverlap {
   bool tensor = false;   ///< of tensor-parallel peers, beside products (--tp-comm-overlap)
@@ -92,6 +101,7 @@ struct LayerKernels {
   CudaGraphs graphs = CudaGraphs::none;
   std::optional<Float8Recipe> float8_recipe;  ///< none: what is usual on each device
   FusedLoss fused_loss = FusedLoss::none;
+  RouterFusion router_fusion = RouterFusion::off;
   MessageOverlap overlap;
   LayerModules again;  ///< by selective recomputation; empty: attention (see `SelectiveCost`)
   auto operator<=>(const LayerKernels&) const = default;

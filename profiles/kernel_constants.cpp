@@ -146,6 +146,13 @@ std::string against_fused_loss(const LayerKernels& kernels) {
   return "the fused loss is Megatron-LM's, and layers have PyTorch's kernels";
 }
 
+std::string against_router_fusion(const LayerKernels& kernels, const Model& model) {
+  if (kernels.router_fusion == RouterFusion::off) return "";
+  if (kernels.framework != Framework::megatron)
+    return "the fused router is Megatron-LM's, and layers have PyTorch's kernels";
+  return has_experts(model) ? "" : concat("no layer of ", model.name, " has a router to fuse");
+}
+
 std::string against_overlap(const LayerKernels& kernels, const DeviceKind& device) {
   if (kernels.overlap.empty()) return "";
   if (kernels.framework != Framework::megatron) {

@@ -61,6 +61,9 @@ std::string against_float8_recipe(const LayerKernels& kernels, Precision precisi
 /// Why layers with these kernels do not have the fused loss they say; else empty.
 std::string against_fused_loss(const LayerKernels& kernels);
 
+/// Why layers of this model with these kernels do not have the fused router they say; else empty.
+std::string against_router_fusion(const LayerKernels& kernels, const Model& model);
+
 /// Why messages do not run beside kernels as they say; else empty.
 std::string against_overlap(const LayerKernels& kernels, const DeviceKind& device);
 /// Why selective recomputation does not do again what they say of this model's layers; else empty.

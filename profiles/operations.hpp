@@ -30,6 +30,7 @@ struct WorkSetting {
   Recomputed recompute = Recomputed::none;
   bool fused_attention = true;  ///< scores are not written to memory (Dao et al. 2022)
   FusedLoss fused_loss = FusedLoss::none;
+  RouterFusion router_fusion = RouterFusion::off;
   /// Of inference: tokens that logits are wanted of, which nothing but the choice of a next token
   /// reads. 0: all tokens', and their loss.
   std::int64_t last_tokens = 0;

@@ -41,6 +41,7 @@ constexpr std::array other_names{
     OtherName{"graphs", "cuda-graphs"},
     OtherName{"float8-recipe", "fp8-recipe"},
     OtherName{"cross-entropy-loss-fusion", "fused-loss"},
+    OtherName{"moe-router-fusion", "router-fusion"},
 };
 
 /// What people look for that is no key, and where it is.
@@ -125,6 +126,7 @@ const std::vector<ChangeKind>& change_kinds() {
       {"dispatcher", "dispatcher=deepep", "of tokens to experts: alltoall, deepep or hybridep"},
       {"cuda-graphs", "cuda-graphs=layers", "what the host sends at once: none, layers or step"},
       {"fused-loss", "fused-loss=native", "loss kernel of Megatron-LM: none, native or te"},
+      {"router-fusion", "router-fusion=on", "Megatron-LM's choice of experts in three kernels"},
       {"fp8-recipe", "fp8-recipe=mxfp8",
        "how fp8 numbers get their scale: delayed, tensorwise, blockwise or mxfp8"},
       {"linkN", "link0=50%", "bandwidth of a level of the cluster, outermost 0: a rate or a part"},

@@ -35,6 +35,7 @@ std::string prediction_in_words(const Recipe& recipe) {
   if (recipe.transformer.experts)
     text +=
         sends_once(work.dispatcher) ? ", a token to each peer once" : ", a token to each expert";
+  if (work.router_fusion == RouterFusion::on) text += ", a fused router";
   if (recipe.transformer.experts && is_float8(work.precision))
     text += concat(", scaled ", to_string(work.float8_recipe));
   if (recipe.float8_gathers) text += ", gathers in 8 bits";

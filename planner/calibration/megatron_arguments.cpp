@@ -260,6 +260,7 @@ Recipe recipe_of(const MegatronArguments& arguments) {
   recipe.work.grouped_experts = arguments.flag("moe-grouped-gemm");
   recipe.work.dispatcher = dispatcher_in_megatron(arguments.word("moe-token-dispatcher-type"),
                                                   arguments.word("moe-flex-dispatcher-backend"));
+  if (arguments.flag("moe-router-fusion")) recipe.work.router_fusion = RouterFusion::on;
   recipe.work.float8_recipe =
       float8_recipe_in_megatron(arguments.word("fp8-recipe")).value_or(Float8Recipe::delayed);
   recipe.overlapped_exchanges = arguments.flag("overlap-moe-expert-parallel-comm");

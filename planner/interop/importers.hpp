@@ -31,6 +31,7 @@ struct PlanOptions {
   std::optional<CudaGraphs> graphs;
   std::optional<Float8Recipe> float8_recipe;
   std::optional<FusedLoss> fused_loss;
+  std::optional<RouterFusion> router_fusion;
   std::optional<LayerModules> recompute_modules;
   std::optional<MessageOverlap> overlap;
   std::optional<OptimizerKind> optimizer;

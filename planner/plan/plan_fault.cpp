@@ -476,6 +476,12 @@ Fault check_fused_loss(const Subject& subject) {
   return PlanFault{{"fused_loss"}, why, {"leave one away"}};
 }
 
+Fault check_router_fusion(const Subject& subject) {
+  const std::string why = against_router_fusion(subject.plan.kernels, subject.model);
+  if (why.empty()) return {};
+  return PlanFault{{"router_fusion"}, why, {"leave it away"}};
+}
+
 Fault check_overlap(const Subject& subject) {
   if (subject.plan.kernels.overlap.empty()) return {};
   for (const int device : used_devices(subject.plan)) {
@@ -529,12 +535,18 @@ Fault check_requests(const Subject& subject) {
 }
 
 constexpr std::array structural_checks{
-    check_batch,          check_stage_count,        check_schedule_name, check_weights,
-    check_linear_has_one, check_stages_hold_layers, check_layers_follow, check_last_layer,
-    check_replicas_exist, check_devices_exist,      check_rings_agree,   check_devices_once,
-    check_parallelism,    check_peers_are_near,     check_replicas_work, check_recompute,
-    check_size,           check_float8_recipe,      check_fused_loss,    check_recompute_modules,
-    check_overlap,        check_requests,
+    check_batch,          check_stage_count,
+    check_schedule_name,  check_weights,
+    check_linear_has_one, check_stages_hold_layers,
+    check_layers_follow,  check_last_layer,
+    check_replicas_exist, check_devices_exist,
+    check_rings_agree,    check_devices_once,
+    check_parallelism,    check_peers_are_near,
+    check_replicas_work,  check_recompute,
+    check_size,           check_float8_recipe,
+    check_fused_loss,     check_recompute_modules,
+    check_router_fusion,  check_overlap,
+    check_requests,
 };
 
 }  // namespace

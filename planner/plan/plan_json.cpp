@@ -11,6 +11,7 @@
 //     "dispatcher": "alltoall",            of tokens to experts; or "deepep", "hybridep"
 //     "cuda_graphs": "none",               or "layers", "step": what the host sends at once
 //     "fused_loss": "none",                or "native", "te": Megatron-LM's loss kernel
+//     "router_fusion": "off",              or "on": three kernels choose experts
 //     "overlap": "none",                   or "tensor", "experts", "tensor+experts": peers'
 //                                          messages beside a layer's kernels
 //     "recompute_modules": "moe_act",      of Megatron-LM's layers, done again by "selective"
@@ -239,6 +240,8 @@ void read_settings(const Json& json, Plan& plan) {
     kernels.graphs = read_name(json["cuda_graphs"], read_cuda_graphs);
   if (json.contains("fused_loss"))
     kernels.fused_loss = read_name(json["fused_loss"], read_fused_loss);
+  if (json.contains("router_fusion"))
+    kernels.router_fusion = read_name(json["router_fusion"], read_router_fusion);
   if (json.contains("overlap")) kernels.overlap = read_name(json["overlap"], read_message_overlap);
   if (json.contains("recompute_modules"))
     kernels.again = read_name(json["recompute_modules"], read_layer_modules);
@@ -365,11 +368,11 @@ Value search_value(const SearchFigures& figures) {
 
 Plan read_plan(const Json& json) {
   json.expect_format(plan_format);
-  json.allow_only(
-      {"format",      "model",       "cluster",    "profile",    "precision", "kernels",
-       "dispatcher",  "cuda_graphs", "fp8_recipe", "fused_loss", "overlap",   "recompute_modules",
-       "batch",       "requests",    "schedule",   "weights",    "replicas",  "optimizer",
-       "parallelism", "order",       "stages",     "predicted",  "search"});
+  json.allow_only({"format",        "model",      "cluster",           "profile",    "precision",
+                   "kernels",       "dispatcher", "cuda_graphs",       "fp8_recipe", "fused_loss",
+                   "router_fusion", "overlap",    "recompute_modules", "batch",      "requests",
+                   "schedule",      "weights",    "replicas",          "optimizer",  "parallelism",
+                   "order",         "stages",     "predicted",         "search"});
   Plan plan;
   plan.model = json["model"].string();
   plan.cluster = json["cluster"].string();
@@ -387,13 +390,14 @@ std::string write_plan(const Plan& plan) {
               {"cluster", plan.cluster},
               {"profile", plan.profile},
               {"precision", to_string(plan.precision)}};
-  const auto& [framework, dispatcher, graphs, float8_recipe, fused_loss, overlap, again] =
-      plan.kernels;
+  const auto& [framework, dispatcher, graphs, float8_recipe, fused_loss, router_fusion, overlap,
+               again] = plan.kernels;
   if (framework != Framework::megatron) value["kernels"] = to_string(framework);
   if (dispatcher != Dispatcher::alltoall) value["dispatcher"] = to_string(dispatcher);
   if (graphs != CudaGraphs::none) value["cuda_graphs"] = to_string(graphs);
   if (float8_recipe) value["fp8_recipe"] = to_string(*float8_recipe);
   if (fused_loss != FusedLoss::none) value["fused_loss"] = to_string(fused_loss);
+  if (router_fusion != RouterFusion::off) value["router_fusion"] = to_string(router_fusion);
   if (!overlap.empty()) value["overlap"] = to_string(overlap);
   if (!again.empty()) value["recompute_modules"] = to_string(again);
   value["batch"] = batch_value(plan.batch);

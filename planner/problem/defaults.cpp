@@ -98,6 +98,11 @@ void require_fused_loss(const LayerKernels& kernels, Precision precision) {
              to_string(precision), "; leave the fused loss native away");
 }
 
+void require_router_fusion(const LayerKernels& kernels, const Profile& profile) {
+  const std::string why = against_router_fusion(kernels, profile.model);
+  if (!why.empty()) fail_usage(why, "; leave it away");
+}
+
 void require_overlap(const LayerKernels& kernels, const Profile& profile,
                      const std::vector<DeviceKind>& kinds) {
   require_estimated_kernels(profile);

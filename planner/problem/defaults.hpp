@@ -40,6 +40,8 @@ void require_fused_loss(const LayerKernels& kernels);
 /// The same of a loss that is asked for, which must not lose precision: Megatron-LM's compiled one
 /// rounds its gradients to bf16, whatever is trained (fused_cross_entropy.py).
 void require_fused_loss(const LayerKernels& kernels, Precision precision);
+/// Throws Error (usage) where a router is to be fused that layers do not have.
+void require_router_fusion(const LayerKernels& kernels, const Profile& profile);
 /// Throws Error (usage) where messages are to run beside kernels and do not.
 void require_overlap(const LayerKernels& kernels, const Profile& profile,
                      const std::vector<DeviceKind>& kinds);

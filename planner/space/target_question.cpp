@@ -186,6 +186,8 @@ void require_launching(const LayerKernels& kernels, const Target& target) {
     refuse(target, target.system, " has no --fused-loss ", to_string(kernels.fused_loss),
            has_other ? concat("; it has ", to_string(target.fused_loss)) : "; plan without it");
   }
+  if (kernels.router_fusion == RouterFusion::on && !target.router_fusion)
+    refuse(target, target.system, " has no fused router; plan without --router-fusion");
   if (!kernels.overlap.empty() && !target.overlaps) {
     refuse(target, "plans for ", target.system, " have no messages beside kernels; plan without ",
            "--overlap ", to_string(kernels.overlap));

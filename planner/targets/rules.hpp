@@ -48,6 +48,7 @@ inline Target over_megatron_core(std::string_view name, std::string_view version
           .dispatchers = true,
           .cuda_graphs = true,
           .fused_loss = fused_loss,
+          .router_fusion = true,
           .overlaps = true,
           .recompute_modules = true,
           .against_model = against_model_of_megatron,

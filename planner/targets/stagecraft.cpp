@@ -77,6 +77,8 @@ std::vector<std::string> reasons_against_stagecraft(const Plan& plan, const Mode
   }
   if (plan.kernels.fused_loss != FusedLoss::none)
     refuse("Megatron-LM's fused loss; plan without --fused-loss");
+  if (plan.kernels.router_fusion == RouterFusion::on)
+    refuse("Megatron-LM's fused router; plan without --router-fusion");
   if (!plan.kernels.overlap.empty())
     refuse("messages of layers beside kernels; plan without --overlap");
   if (!modules_again(plan).empty())

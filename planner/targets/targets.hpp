@@ -57,6 +57,7 @@ struct Target {
   bool dispatchers = false;                        ///< others of tokens than alltoall
   bool cuda_graphs = false;                        ///< of layers or of a step
   FusedLoss fused_loss = FusedLoss::none;          ///< the most fused one
+  bool router_fusion = false;                      ///< experts are chosen by fused kernels
   bool overlaps = false;                           ///< peers' messages may run beside kernels
   bool recompute_modules = false;                  ///< selective recomputation does any again
   /// Why it does not have a transformer of this kind, behind its name: "has no …"; empty if it

@@ -98,6 +98,7 @@ const std::map<std::string, std::string> values{
     {"--cuda-graphs", "layers"},
     {"--fp8-recipe", "tensorwise"},
     {"--fused-loss", "native"},
+    {"--router-fusion", "on"},
     {"--recompute-modules", "layernorm"},
     {"--overlap", "tensor"},
     {"--link-policy", "blocking-pair"},

@@ -61,11 +61,25 @@ std::string word_of_shell(const std::string& word) {
 }
 
 /// Flags that `import` has, too: of what a plan says itself, and a script may leave open.
-const std::vector<const char*> flags_of_plans{
-    "--model",           "--cluster",           "--batch",      "--microbatch",  "--sequence",
-    "--precision",       "--kernels",           "--dispatcher", "--cuda-graphs", "--fp8-recipe",
-    "--fused-loss",      "--recompute-modules", "--overlap",    "--optimizer",   "--sharding",
-    "--gradient-bucket", "--schedule",          "--replicas"};
+const std::vector<const char*> flags_of_plans{"--model",
+                                              "--cluster",
+                                              "--batch",
+                                              "--microbatch",
+                                              "--sequence",
+                                              "--precision",
+                                              "--kernels",
+                                              "--dispatcher",
+                                              "--cuda-graphs",
+                                              "--fp8-recipe",
+                                              "--fused-loss",
+                                              "--router-fusion",
+                                              "--recompute-modules",
+                                              "--overlap",
+                                              "--optimizer",
+                                              "--sharding",
+                                              "--gradient-bucket",
+                                              "--schedule",
+                                              "--replicas"};
 
 /// They, and what a script's variables are.
 std::vector<const char*> flags_of_scripts() {

@@ -383,6 +383,11 @@ constexpr std::array differences{
                  return a.plan.kernels.fused_loss != b.plan.kernels.fused_loss;
                },
                "simulate PLAN --set fused-loss=native or none shows one with the other's"},
+    Difference{"fused routers and others",
+               [](const PlanRow& a, const PlanRow& b) {
+                 return a.plan.kernels.router_fusion != b.plan.kernels.router_fusion;
+               },
+               "simulate PLAN --set router-fusion=on or off shows one with the other's"},
     Difference{"other messages beside kernels",
                [](const PlanRow& a, const PlanRow& b) {
                  return a.plan.kernels.overlap != b.plan.kernels.overlap;

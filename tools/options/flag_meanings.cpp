@@ -108,6 +108,7 @@ const std::vector<FlagMeaning>& meanings() {
         "--fused-loss"},
        {"--fused-loss"},
        "fused-loss"},
+      {{"--moe-router-fusion", "--router-fusion"}, {"--router-fusion"}, "router-fusion"},
       {{"--fp8-recipe", "--fp8-scaling", "--float8-recipe"}, {"--fp8-recipe"}, "fp8-recipe"},
       {{"--cuda-graph-impl", "--enable-cuda-graph", "--external-cuda-graph", "--cuda-graph",
         "--cuda-graphs"},

@@ -39,6 +39,7 @@ PlanOptions options_from(const PlanFlags& flags) {
       .graphs = read_flag("--cuda-graphs", flags.cuda_graphs, read_cuda_graphs),
       .float8_recipe = read_flag("--fp8-recipe", flags.fp8_recipe, read_float8_recipe),
       .fused_loss = read_flag("--fused-loss", flags.fused_loss, read_fused_loss),
+      .router_fusion = read_flag("--router-fusion", flags.router_fusion, read_router_fusion),
       .recompute_modules =
           read_flag("--recompute-modules", flags.recompute_modules, read_layer_modules),
       .overlap = read_flag("--overlap", flags.overlap, read_message_overlap),
@@ -72,9 +73,10 @@ ScriptVariables read_variables(const std::vector<std::string>& words) {
 }
 
 bool PlanFlags::any() const {
-  for (const std::string* text : {&model, &cluster, &precision, &kernels, &dispatcher, &cuda_graphs,
-                                  &fp8_recipe, &fused_loss, &recompute_modules, &overlap,
-                                  &optimizer, &sharding, &gradient_bucket, &schedule, &replicas}) {
+  for (const std::string* text :
+       {&model, &cluster, &precision, &kernels, &dispatcher, &cuda_graphs, &fp8_recipe, &fused_loss,
+        &router_fusion, &recompute_modules, &overlap, &optimizer, &sharding, &gradient_bucket,
+        &schedule, &replicas}) {
     if (!text->empty()) return true;
   }
   return batch != 0 || microbatch != 0 || sequence != 0 || !variables.empty();
@@ -119,6 +121,9 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--fused-loss", flags.fused_loss,
                  concat(unless, "loss kernel of Megatron-LM: none, native or te"))
       ->type_name("NAME");
+  app.add_option("--router-fusion", flags.router_fusion,
+                 concat(unless, "Megatron-LM's choice of experts in three kernels: on or off"))
+      ->type_name("SWITCH");
   app.add_option("--overlap", flags.overlap,
                  concat(unless,
                         "peers' messages that run beside a layer's kernels: none, tensor, "

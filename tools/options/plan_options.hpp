@@ -18,7 +18,8 @@ class Console;
 /// Flags as they were given; empty or 0: not at all.
 struct PlanFlags {
   std::string model, cluster, precision, kernels, dispatcher, cuda_graphs, fp8_recipe, fused_loss,
-      recompute_modules, overlap, optimizer, sharding, gradient_bucket, schedule, replicas;
+      router_fusion, recompute_modules, overlap, optimizer, sharding, gradient_bucket, schedule,
+      replicas;
   std::int64_t batch = 0, microbatch = 0, sequence = 0;
   std::vector<std::string> variables;  ///< NAME=VALUE
   bool any() const;

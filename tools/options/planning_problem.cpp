@@ -200,6 +200,12 @@ void set_kernels(Problem& problem, const PlanningOptions& options) {
     require_estimated_kernels(problem.profile);
     require_fused_loss(problem.kernels, problem.precision);
   }
+  if (!options.router_fusion.empty()) {
+    problem.kernels.router_fusion =
+        read_named("--router-fusion", options.router_fusion, read_router_fusion);
+    require_experts(problem.profile);
+    require_router_fusion(problem.kernels, problem.profile);
+  }
   if (!options.overlap.empty()) {
     problem.kernels.overlap = read_named("--overlap", options.overlap, read_message_overlap);
     require_overlap(problem.kernels, problem.profile, kinds_of(problem));
@@ -548,6 +554,10 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "operations compiled) or te (Transformer Engine's; Megatron Bridge has it, "
                  "Megatron-LM 0.19 refuses it) (none)")
       ->type_name("NAME");
+  app.add_option("--router-fusion", options.router_fusion,
+                 "Megatron-LM's choice of experts in three kernels of Transformer Engine, not one "
+                 "operation after the other: on or off (off)")
+      ->type_name("SWITCH");
   app.add_option("--overlap", options.overlap,
                  "Peers' messages that run beside a layer's kernels in Megatron-LM: none, tensor "
                  "(beside products), experts (beside another microbatch's work) or tensor+experts "

@@ -24,7 +24,7 @@ class Console;
 /// Flags as they were given.
 struct PlanningOptions {
   std::string model, microbatch = "auto", tensor_parallel = "auto", precision, kernels, dispatcher,
-                     cuda_graphs, fp8_recipe, fused_loss, recompute_modules, overlap,
+                     cuda_graphs, fp8_recipe, fused_loss, router_fusion, recompute_modules, overlap,
                      optimizer = "adamw", sharding = "auto", schedule = "auto",
                      sequence_parallel = "auto", context_parallel = "auto",
                      expert_parallel = "auto", expert_tensor_parallel = "auto";

@@ -322,6 +322,7 @@ std::string words_of_costs(const Plan& plan, Provenance provenance) {
     of.push_back(fmt::format("fp8 scaled {}", to_string(*plan.kernels.float8_recipe)));
   if (plan.kernels.fused_loss == FusedLoss::native) of.emplace_back("a compiled loss");
   if (plan.kernels.fused_loss == FusedLoss::te) of.emplace_back("a fused loss");
+  if (plan.kernels.router_fusion == RouterFusion::on) of.emplace_back("a fused router");
   if (plan.kernels.overlap.tensor && tensor_degree(plan) > 1)
     of.emplace_back("tensor messages overlapped");
   if (exchanges_beside(plan)) of.emplace_back("experts' messages overlapped");

@@ -132,6 +132,9 @@ class Edits {
       const bool has_it = loss <= (target_ == nullptr ? FusedLoss::te : target_->fused_loss);
       if (has_it && loss != kernels.fused_loss) add({{"fused-loss", std::string(to_string(loss))}});
     }
+    const bool fuses = kernels.router_fusion == RouterFusion::on;
+    if (has_experts(model_) && (target_ == nullptr || target_->router_fusion))
+      add({{"router-fusion", fuses ? "off" : "on"}});
   }
 
   void add_schedules() {

@@ -56,6 +56,7 @@ std::string value_of(std::string_view key, const Plan& plan) {
   if (key == "dispatcher") return std::string(to_string(plan.kernels.dispatcher));
   if (key == "cuda-graphs") return std::string(to_string(plan.kernels.graphs));
   if (key == "fused-loss") return std::string(to_string(plan.kernels.fused_loss));
+  if (key == "router-fusion") return std::string(to_string(plan.kernels.router_fusion));
   if (key == "overlap") return std::string(to_string(plan.kernels.overlap));
   if (key == "recompute-modules") return to_string(plan.kernels.again);
   if (key == "fp8-recipe") {

@@ -69,8 +69,8 @@ void require_selective_stages(const Wishes& wishes, const Plan& plan) {
 
 void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   set_named(wishes, "precision", read_precision, plan.precision);
-  for (const std::string_view key :
-       {"kernels", "cuda-graphs", "fp8-recipe", "fused-loss", "recompute-modules", "overlap"})
+  for (const std::string_view key : {"kernels", "cuda-graphs", "fp8-recipe", "fused-loss",
+                                     "router-fusion", "recompute-modules", "overlap"})
     if (wishes.find(key) != nullptr) require_estimated_kernels(profile);
   if (wishes.find("dispatcher") != nullptr) require_experts(profile);
   set_named(wishes, "kernels", read_framework, plan.kernels.framework);
@@ -80,6 +80,8 @@ void set_training(const Wishes& wishes, const Profile& profile, Plan& plan) {
   set_named(wishes, "fused-loss", read_fused_loss, plan.kernels.fused_loss);
   require_fused_loss(plan.kernels);
   if (wishes.find("fused-loss") != nullptr) require_fused_loss(plan.kernels, plan.precision);
+  set_named(wishes, "router-fusion", read_router_fusion, plan.kernels.router_fusion);
+  require_router_fusion(plan.kernels, profile);
   set_named(wishes, "recompute-modules", read_layer_modules, plan.kernels.again);
   set_named(wishes, "overlap", read_message_overlap, plan.kernels.overlap);
   set_named(wishes, "sharding", sharding_of_word, plan.optimizer.sharding);

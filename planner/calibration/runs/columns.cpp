@@ -276,6 +276,11 @@ constexpr std::array columns{
               [](RunDraft& d, const Cell& c) { d.run.recipe.optimizer_instances = number_in(c); }},
     RunColumn{"framework", {}, read_framework_cell},
     RunColumn{"fused_loss", {"fused_cross_entropy"}, read_loss_cell},
+    RunColumn{"router_fusion",
+              {"moe_router_fusion"},
+              [](RunDraft& d, const Cell& c) {
+                d.run.recipe.work.router_fusion = flag_in(c) ? RouterFusion::on : RouterFusion::off;
+              }},
     RunColumn{"unfused_attention",
               {},
               [](RunDraft& d, const Cell& c) { d.run.recipe.work.fused_attention = !flag_in(c); }},

@@ -96,6 +96,8 @@ void require_usual_launching(Reasons& reasons, const Plan& plan) {
     reasons.add(" is exported without CUDA graphs, which the plan has; megatron has them");
   if (plan.kernels.fused_loss != FusedLoss::none)
     reasons.add(" is exported without Megatron-LM's fused loss, which the plan has");
+  if (plan.kernels.router_fusion == RouterFusion::on)
+    reasons.add(" is exported without Megatron-LM's fused router, which the plan has");
   if (!plan.kernels.overlap.empty()) {
     reasons.add(" is exported without messages beside kernels, and the plan has overlap ",
                 to_string(plan.kernels.overlap), "; megatron has it");

@@ -67,6 +67,7 @@ constexpr std::array bridge_names{
     BridgeName{"moe-token-dispatcher-type", "model.moe_token_dispatcher_type"},
     BridgeName{"moe-flex-dispatcher-backend", "model.moe_flex_dispatcher_backend"},
     BridgeName{"moe-router-dtype", "model.moe_router_dtype"},
+    BridgeName{"moe-router-fusion", "model.moe_router_fusion", "false"},
     BridgeName{"cuda-graph-impl", "model.cuda_graph_impl", "none"},
     BridgeName{"cuda-graph-modules", "model.cuda_graph_scope"},
     BridgeName{"cross-entropy-loss-fusion", "model.cross_entropy_loss_fusion", "false"},

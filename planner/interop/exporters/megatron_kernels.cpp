@@ -95,6 +95,7 @@ void add_precision(Reasons& reasons, Line& line, const Plan& plan, const Cluster
 void add_kernels(Reasons& reasons, Line& line, const Plan& plan,
                  const std::optional<Experts>& experts) {
   if (experts) add_dispatcher(line, plan.kernels.dispatcher);
+  if (plan.kernels.router_fusion == RouterFusion::on) line.on("moe-router-fusion");
   if (plan.kernels.fused_loss != FusedLoss::none) {
     line.on("cross-entropy-loss-fusion");
     line.add("cross-entropy-fusion-impl", to_string(plan.kernels.fused_loss));

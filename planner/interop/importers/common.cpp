@@ -63,8 +63,8 @@ Plan begin_plan(const PlanQuestion& question, Framework usual_kernels) {
       options.precision.value_or(usual_precision(question.profile, kinds_in_use(question.cluster)));
   if (options.kernels) require_estimated_kernels(question.profile);
   if (options.dispatcher) require_experts(question.profile);
-  if (options.graphs || options.float8_recipe || options.fused_loss || options.overlap ||
-      options.recompute_modules)
+  if (options.graphs || options.float8_recipe || options.fused_loss || options.router_fusion ||
+      options.overlap || options.recompute_modules)
     require_estimated_kernels(question.profile);
   if (estimates_kernels(question.profile)) {
     plan.kernels = {.framework = options.kernels.value_or(usual_kernels),
@@ -72,10 +72,12 @@ Plan begin_plan(const PlanQuestion& question, Framework usual_kernels) {
                     .graphs = options.graphs.value_or(CudaGraphs::none),
                     .float8_recipe = options.float8_recipe,
                     .fused_loss = options.fused_loss.value_or(FusedLoss::none),
+                    .router_fusion = options.router_fusion.value_or(RouterFusion::off),
                     .overlap = options.overlap.value_or(MessageOverlap{}),
                     .again = options.recompute_modules.value_or(LayerModules{})};
   }
   require_fused_loss(plan.kernels);
+  require_router_fusion(plan.kernels, question.profile);
   plan.optimizer.kind = options.optimizer.value_or(OptimizerKind::adamw);
   plan.optimizer.sharding = options.sharding.value_or(Sharding::none);
   plan.optimizer.gradient_bucket = options.gradient_bucket.value_or(0);

@@ -240,6 +240,12 @@ constexpr std::array known_flags{
                 f.fused_loss = true;
               },
               true},
+    KnownFlag{"moe-router-fusion",
+              [](Flags& f, const Word& w) {
+                require_switch(w);
+                f.fuses_router = true;
+              },
+              true},
     KnownFlag{"cross-entropy-fusion-impl",
               [](Flags& f, const Word& w) { f.loss_fusion = text_of(w); }},
     KnownFlag{"fp8-recipe", [](Flags& f, const Word& w) { f.fp8_recipe = text_of(w); }},

@@ -65,10 +65,11 @@ struct MegatronFlags {
   bool fp16 = false;
   std::string fp8;  ///< --fp8-format: "e4m3", "hybrid"; empty: none
   bool fp8_attention = false;
-  bool fused_loss = false;  ///< --cross-entropy-loss-fusion
-  std::string loss_fusion;  ///< --cross-entropy-fusion-impl: "native", "te"; empty: "native"
-  std::string fp8_recipe;   ///< --fp8-recipe; empty: not said, which is "delayed"
-  std::string dispatcher;   ///< --moe-token-dispatcher-type: "alltoall", "flex"; empty: not said
+  bool fused_loss = false;    ///< --cross-entropy-loss-fusion
+  std::string loss_fusion;    ///< --cross-entropy-fusion-impl: "native", "te"; empty: "native"
+  bool fuses_router = false;  ///< --moe-router-fusion
+  std::string fp8_recipe;     ///< --fp8-recipe; empty: not said, which is "delayed"
+  std::string dispatcher;     ///< --moe-token-dispatcher-type: "alltoall", "flex"; empty: not said
   std::string flex;         ///< --moe-flex-dispatcher-backend: "deepep", "hybridep"; empty: deepep
   std::string graphs;       ///< --cuda-graph-impl; empty: not said
   std::string graph_scope;  ///< --cuda-graph-scope or -modules: the first of them

@@ -28,6 +28,12 @@ std::optional<FusedLoss> fused_loss_of(const MegatronFlags& flags) {
   return flags.loss_fusion == "te" ? FusedLoss::te : FusedLoss::native;
 }
 
+/// A model without experts has no router.
+std::optional<RouterFusion> router_fusion_of(const MegatronFlags& flags, const Model& model) {
+  if (!flags.fuses_router || !has_experts(model)) return {};
+  return RouterFusion::on;
+}
+
 /// What the flags say of fp8, whoever says that it is.
 std::optional<Float8Recipe> float8_recipe_of(const MegatronFlags& flags, bool is_fp8) {
   if (!is_fp8 || flags.fp8_recipe.empty()) return {};
@@ -163,6 +169,8 @@ void set_kernels(const MegatronFlags& flags, PlanQuestion& question) {
                                  options.fused_loss, "--fused-loss");
   const bool is_megatron = options.kernels.value_or(Framework::megatron) == Framework::megatron;
   if (is_megatron) {
+    options.router_fusion = said_once(router_fusion_of(flags, model), "--moe-router-fusion",
+                                      options.router_fusion, "--router-fusion");
     options.recompute_modules = said_once(recompute_modules_of(flags, model), "--recompute-modules",
                                           options.recompute_modules, "--recompute-modules");
     options.overlap =
@@ -174,6 +182,8 @@ void set_kernels(const MegatronFlags& flags, PlanQuestion& question) {
 std::vector<std::string> kernel_notes(const MegatronFlags& flags, Framework kernels,
                                       const Model& model) {
   Notes notes;
+  if (flags.fuses_router && !has_experts(model))
+    notes.emplace_back("--moe-router-fusion does nothing without experts");
   if (kernels == Framework::megatron) {
     note_modules(notes, flags, model);
     note_overlap_of_tensor(notes, flags);
@@ -182,6 +192,8 @@ std::vector<std::string> kernel_notes(const MegatronFlags& flags, Framework kern
   }
   if (recomputes_modules(flags) && !named_modules(flags).empty())
     notes.emplace_back("layers with PyTorch's kernels have none of --recompute-modules");
+  if (flags.fuses_router)
+    notes.emplace_back("layers with PyTorch's kernels have no --moe-router-fusion");
   if (flags.overlaps_tensor || flags.overlaps_experts) {
     notes.push_back(concat("layers with PyTorch's kernels have no ", overlap_flags(flags)));
   }

@@ -73,6 +73,7 @@ PlannedStage stage_of_plan(const Recipe& recipe) {
                                       .graphs = recipe.graphs,
                                       .float8_recipe = work.float8_recipe,
                                       .fused_loss = work.fused_loss,
+                                      .router_fusion = work.router_fusion,
                                       .overlap = {.tensor = recipe.overlapped_messages,
                                                   .experts = recipe.overlapped_exchanges},
                                       .again = recipe.again}};
@@ -213,6 +214,10 @@ TEST_CASE("exchanges between experts take the same in a plan and in the ledger",
             const double ledger = 1e9 * step_seconds(recipe, usual_constants(recipe.device)).work;
             CHECK(planned == Approx(ledger).epsilon(1e-6));
           }
+          recipe.work.router_fusion = RouterFusion::on;
+          CHECK(stage_of_plan(recipe).passes ==
+                Approx(1e9 * step_seconds(recipe, usual_constants(recipe.device)).work)
+                    .epsilon(1e-6));
         }
       }
     }

@@ -194,6 +194,7 @@ TEST_CASE("columns say the network, the framework, the dispatcher and what overl
         // FlashAttention 2 is slower here, by more than a compiled loss is faster.
         Case{"4x8xh100", ",framework", ",torch", 1}, Case{"4x8xh100", ",fused_loss", ",yes", -1},
         Case{"4x8xh100", ",fused_loss", ",native", -1},
+        Case{"4x8xh100", ",router_fusion", ",yes", -1},
         Case{"4x8xh100", ",overlapped_messages", ",yes", 0},
         Case{"4x8xh100", ",sequence_parallel,overlapped_messages", ",yes,yes", -1},
         Case{"4x8xh100", ",overlapped_exchanges", ",yes", -1},

@@ -17,7 +17,7 @@ std::vector<CostBookSetting> settings_of_books() {
   const CostBookSetting first{.precision = Precision::bfloat16,
                               .sequence = 2048,
                               .parallelism = {.sequence = true, .expert = 2}};
-  std::vector<CostBookSetting> all(13, first);
+  std::vector<CostBookSetting> all(14, first);
   all[1].precision = Precision::float32;
   all[2].sequence = 4096;
   all[3].kernels.framework = Framework::torch;
@@ -29,6 +29,7 @@ std::vector<CostBookSetting> settings_of_books() {
   all[9].kernels.dispatcher = Dispatcher::deepep;
   all[10].kernels.graphs = CudaGraphs::layers;
   all[12].kernels.overlap.experts = true;
+  all[13].kernels.router_fusion = RouterFusion::on;
   all[11].kernels.again.add(LayerModule::norms);
   return all;
 }

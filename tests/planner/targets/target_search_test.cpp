@@ -250,6 +250,10 @@ TEST_CASE("a framework says which dispatchers and graphs its exports have") {
              ContainsSubstring("has no --fused-loss te; it has native"));
   problem.kernels = {.fused_loss = FusedLoss::native};
   CHECK(for_target(problem, megatron_target, {}).kernels == problem.kernels);
+  problem.kernels = {.router_fusion = RouterFusion::on};
+  CHECK(for_target(problem, megatron_target, {}).kernels == problem.kernels);
+  CHECK_THAT(message_of([&] { for_target(problem, torchtitan_target, {}); }),
+             ContainsSubstring("torchtitan has no fused router; plan without --router-fusion"));
 }
 
 /// A small transformer with what frameworks differ about, and what may be asked of it.

@@ -313,6 +313,27 @@ TEST_CASE("a plan with PyTorch's kernels has none of Megatron-LM's losses") {
                     "plan: the fused loss is Megatron-LM's, and layers have PyTorch's kernels");
 }
 
+TEST_CASE("a router is fused where there is one, by Megatron-LM") {
+  PlanQuestion question = question_of(4, "8xh100");
+  question.profile.model = builtin_model("mixtral-8x7b");
+  const std::string flags =
+      "--expert-model-parallel-size 4 --bf16 --micro-batch-size 1 --global-batch-size 8 "
+      "--seq-length 4096 --moe-router-fusion";
+  Plan plan = imported("megatron", flags, question);
+  CHECK(plan.kernels == LayerKernels{.router_fusion = RouterFusion::on});
+  validate(plan, question.profile.model, question.cluster);
+  plan.kernels.framework = Framework::torch;
+  CHECK_THROWS_WITH(validate(plan, question.profile.model, question.cluster),
+                    "plan: the fused router is Megatron-LM's, and layers have PyTorch's kernels");
+  question.profile.model = builtin_model("llama3-8b");
+  const std::string dense = "--bf16 --micro-batch-size 1 --global-batch-size 8 --moe-router-fusion";
+  plan = imported("megatron", dense, question);
+  CHECK(plan.kernels == LayerKernels{});
+  plan.kernels.router_fusion = RouterFusion::on;
+  CHECK_THROWS_WITH(validate(plan, question.profile.model, question.cluster),
+                    "plan: no layer of llama3-8b has a router to fuse");
+}
+
 TEST_CASE("modules of multi-token prediction count whether numbers or steps describe a model") {
   PlanQuestion question = question_of(4, "8xh100");
   question.profile = import_huggingface(
@@ -486,6 +507,13 @@ TEST_CASE("how tokens get to experts and what the host sends at once go to Megat
              ContainsSubstring("refuses Transformer Engine's fused loss"));
   CHECK_THAT(refusal("torch", plan, question),
              ContainsSubstring("without Megatron-LM's fused loss"));
+  plan.kernels = {.router_fusion = RouterFusion::on};
+  for (const std::string_view format : {"megatron", "megatron-bridge"}) {
+    const std::string text = written(format, loaded_from(plan, question));
+    CHECK(imported("megatron", text, question).kernels == plan.kernels);
+  }
+  CHECK_THAT(refusal("torch", plan, question),
+             ContainsSubstring("without Megatron-LM's fused router"));
   plan.kernels = {.dispatcher = deepep, .graphs = CudaGraphs::step};
   CHECK_THAT(refusal("megatron", plan, question),
              ContainsSubstring("only where tokens are padded to a capacity"));

@@ -164,6 +164,8 @@ TEST_CASE("dispatchers and graphs that plans have are taken, others are listed")
       of("model.tensor_model_parallel_size=4 mixed_precision=bf16_with_nvfp4_mixed");
   CHECK(in_4_bits.flags.bf16);
   CHECK(texts(in_4_bits.unknown) == Texts{"--mixed-precision bf16_with_nvfp4_mixed :1"});
+  CHECK(of("--moe-router-fusion").flags.fuses_router);
+  CHECK_FALSE(of("model.moe_router_fusion=false").flags.fuses_router);
   const MegatronLaunch native = of("--cross-entropy-loss-fusion");
   CHECK(native.flags.fused_loss);
   CHECK(native.flags.loss_fusion.empty());
