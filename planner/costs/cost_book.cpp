@@ -105,7 +105,7 @@ std::vector<std::vector<Bytes>> range_maxima(const std::vector<LayerCost>& costs
 
 }  // namespace
 
-CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
+CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs, bool in_pairs)
     : costs_(plausible(costs)),
       forward_(prefix_sums<Duration>(costs, [](const auto& c) { return c.forward; })),
       backward_(prefix_sums<Duration>(costs, [](const auto& c) { return c.backward(); })),
@@ -135,7 +135,10 @@ CostTable::CostTable(const Model& model, const std::vector<LayerCost>& costs)
           costs, [](const auto& c) { return expert_part(c, c.optimizer).experts; })),
       crossing_(crossing_bytes(model, costs)),
       last_reader_(last_readers(model)),
-      workspace_(range_maxima(costs)) {
+      workspace_(range_maxima(costs)),
+      end_of_head_(
+          model.layers.back().kind == LayerKind::head ? static_cast<int>(model.layers.size()) : 0),
+      in_pairs_(in_pairs) {
   for (const LayerCost& cost : costs) provenance_ = std::max(provenance_, cost.provenance);
 }
 
@@ -201,7 +204,13 @@ ChunkMemory CostTable::memory(const LayerRange& layers, OptimizerKind optimizer,
     memory.saved -= left_out;
     rebuilt += changed.workspace - plain.workspace + left_out;
   }
+  if (in_pairs_) memory.workspace += memory.input + memory.saved - saved_of_loss(layers);
   return memory;
+}
+
+/// Logits are gone when the next microbatch comes to the head.
+Bytes CostTable::saved_of_loss(const LayerRange& layers) const {
+  return layers.end == end_of_head_ ? between(saved_, {layers.end - 1, layers.end}) : 0;
 }
 
 /// What need not be kept of the layer's output, as all who read it are in its run.
@@ -347,7 +356,8 @@ const CostTable& CostBook::table(int kind, std::int64_t microbatch, std::int64_t
   if (last_.second != nullptr && last_.first == key) return *last_.second;
   auto known = tables_.find(key);
   if (known == tables_.end()) {
-    CostTable table(profile_.model, layer_costs_of(kind, microbatch, rows, peers));
+    const bool in_pairs = setting_.kernels.overlap.experts && setting_.parallelism.expert > 1;
+    CostTable table(profile_.model, layer_costs_of(kind, microbatch, rows, peers), in_pairs);
     known = tables_.emplace(key, std::move(table)).first;
   }
   last_ = {key, &known->second};

@@ -57,7 +57,11 @@ WithExperts<Quantity> expert_part(const LayerCost& cost, Quantity all) {
 /// Prefix sums of the layers' costs for one device kind and number of rows (samples).
 class CostTable {
  public:
-  CostTable(const Model& model, const std::vector<LayerCost>& costs);
+  /// `in_pairs`: a microbatch's forward goes beside the backward of the one before it (see
+  /// `MessageOverlap::experts`), so one more is kept while the layers compute, as Megatron-LM
+  /// starts one more (`get_pp_rank_microbatches` of megatron/core/pipeline_parallel/schedules.py).
+  /// It counts where a short step has started all of them, too.
+  CostTable(const Model& model, const std::vector<LayerCost>& costs, bool in_pairs = false);
 
   /// A recomputation, if the program has one, takes as long as the forward.
   /// `again`: what each layer does again by itself, empty for nothing.
@@ -100,6 +104,7 @@ class CostTable {
            sums[static_cast<std::size_t>(layers.first)];
   }
   Bytes largest_workspace(const LayerRange& layers) const;
+  Bytes saved_of_loss(const LayerRange& layers) const;
   Bytes output_left_out(int which, int first, const std::vector<Recomputed>& again) const;
 
   std::vector<LayerCost> costs_;
@@ -110,6 +115,8 @@ class CostTable {
   std::vector<Bytes> crossing_;
   std::vector<int> last_reader_;
   std::vector<std::vector<Bytes>> workspace_;  ///< [k][i]: largest of the 2^k layers from i on
+  int end_of_head_ = 0;                        ///< behind the last layer, if that is the head
+  bool in_pairs_ = false;
   Provenance provenance_ = Provenance::measured;
 };
 

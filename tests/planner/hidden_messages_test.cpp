@@ -171,8 +171,18 @@ TEST_CASE("exchanges are hidden once, and only where there is other work to hide
   CHECK_THAT(against_exchanges_beside("1f1b", 1), ContainsSubstring("there is only one"));
   Plan plan = expert_plan(builtin_model("deepseek-v2-lite"), 4);
   CHECK_FALSE(exchanges_beside(plan));
+  const Model model = builtin_model("deepseek-v2-lite");
+  plan.schedule = {.name = "1f1b"};
+  const auto peak = [&] {
+    const Prediction predicted =
+        predict(plan, {.model = model, .entries = {}}, parse_cluster(cluster_text));
+    return std::ranges::max(device_peaks(plan, predicted));
+  };
+  const Bytes in_turn = peak();
   plan.kernels.overlap.experts = true;
   CHECK(exchanges_beside(plan));
+  // One microbatch more is kept.
+  CHECK(peak() > in_turn);
   plan.parallelism.expert = 1;
   CHECK_FALSE(exchanges_beside(plan));
 }
