@@ -6,6 +6,7 @@
 #include <string>
 
 #include "profiles/devices.hpp"
+#include "profiles/error.hpp"
 #include "profiles/kernel_times.hpp"
 
 namespace stagecraft {

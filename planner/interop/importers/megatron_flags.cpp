@@ -7,6 +7,7 @@
 
 #include "planner/interop/importers/flag_words.hpp"
 #include "profiles/error.hpp"
+#include "profiles/text.hpp"
 
 namespace stagecraft {
 
