@@ -96,4 +96,8 @@ std::string grouped(std::int64_t number) {
   return (number < 0 ? "-" : "") + digits;
 }
 
+std::string number_of(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : "s");
+}
+
 }  // namespace stagecraft

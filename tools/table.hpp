@@ -3,9 +3,13 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stagecraft {
+
+/// Whether rows that are alike are one, where there are many, or one each.
+enum class TableRows { together, each };
 
 class Table {
  public:
@@ -36,5 +40,7 @@ std::string bar(double part, bool unicode, int widest = 20);
 std::string readable(double number, int digits = 4);
 /// "1,234,567".
 std::string grouped(std::int64_t number);
+/// "1 row", "12,000 rows": of what has a plain plural.
+std::string number_of(std::int64_t count, std::string_view noun);
 
 }  // namespace stagecraft

@@ -262,7 +262,8 @@ Found device_price(const Again& again) {
   try {
     const Saving saved = again.saved_by(more);
     if (saved.time <= Duration{0}) return {};
-    return Binding{"devices", concat("all ", used_devices(again.best().plan).size()),
+    const std::size_t used = used_devices(again.best().plan).size();
+    return Binding{"devices", used == 1 ? "the only one" : concat("all ", used),
                    concat(words, again.shorter(saved)), saved.time};
   } catch (const Error&) {
     return {};  // it is of a kind that was left out, and has no costs

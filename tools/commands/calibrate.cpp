@@ -62,7 +62,8 @@ std::string steps_text(const MeasuredSet& set) {
 }
 
 std::string text_of(const MeasuredSet& set, const Calibrated& result, bool unicode) {
-  std::string text = fmt::format("{} ({}, {} rows)\n", set.name, set.device, set.rows.size());
+  std::string text =
+      fmt::format("{} ({}, {})\n", set.name, set.device, number_of(std::ssize(set.rows), "row"));
   Table table({"constant", ">before", ">fitted", ">+- 95 %", "unit", "what it is"});
   for (const FittedConstant& constant : result.calibration.fitted) {
     for (const KernelConstant& known : kernel_constants) {

@@ -129,7 +129,7 @@ ordered_json print_collectives(Console& console, const Cluster& cluster, const s
                       {"algorithm", to_string(choice.algorithm)}});
     }
   }
-  console.print(fmt::format("collectives over {} devices\n", group.members) +
+  console.print(fmt::format("collectives over {}\n", number_of(group.members, "device")) +
                 table.text(console.unicode()));
   return rows;
 }
@@ -164,8 +164,8 @@ int show(Console& console, const ClusterArguments& arguments) {
     kind_names +=
         fmt::format("{}{} ({})", kind_names.empty() ? "" : ", ", kind.name, memory_text(kind));
   }
-  console.print(
-      fmt::format("{}: {} devices: {}\n", cluster.name, device_count(cluster), kind_names));
+  console.print(fmt::format("{}: {}: {}\n", cluster.name,
+                            number_of(device_count(cluster), "device"), kind_names));
   console.print(levels.text(console.unicode()));
   for (const DeviceKind& kind : cluster.kinds) {
     if (kind.reserve == 0) continue;

@@ -305,8 +305,9 @@ std::map<std::string, std::int64_t> parameters_by_layer(const Model& model) {
 }
 
 std::string model_words(const PlanRow& row) {
-  return fmt::format("{} is a plan of {} ({} layers, {} parameters)", row.path, row.model.name,
-                     row.model.layers.size(), grouped(parameters(row.model)));
+  return fmt::format("{} is a plan of {} ({}, {} parameters)", row.path, row.model.name,
+                     number_of(std::ssize(row.model.layers), "layer"),
+                     grouped(parameters(row.model)));
 }
 
 /// A sample of one model is no sample of another.

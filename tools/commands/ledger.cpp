@@ -101,8 +101,8 @@ std::string memory_lines(const std::vector<SetResult>& results) {
   for (const SetResult& result : results) {
     if (result.memory.rows == 0 || result.name == last) continue;
     last = result.name;
-    text += fmt::format("memory of {}: {} rows, mean {}, max {} ({}); nothing fitted\n",
-                        result.name, result.memory.rows, percent_of(result.memory.mape),
+    text += fmt::format("memory of {}: {}, mean {}, max {} ({}); nothing fitted\n", result.name,
+                        number_of(result.memory.rows, "row"), percent_of(result.memory.mape),
                         percent_of(result.memory.max), result.memory.worst_row);
   }
   return text;

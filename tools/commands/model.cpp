@@ -211,7 +211,7 @@ int show(Console& console, const ModelArguments& arguments) {
   for (const std::string& warning : loaded.profile.warnings) console.note(warning);
   const std::int64_t of_prediction = prediction_parameters(model);
   console.print(fmt::format(
-      "{}: {} layers, {} parameters{}{}\n", model.name, model.layers.size(),
+      "{}: {}, {} parameters{}{}\n", model.name, number_of(std::ssize(model.layers), "layer"),
       grouped(own_parameters(model)), model.ties.empty() ? "" : " (tied weights counted once)",
       of_prediction > 0
           ? fmt::format(", and {} of modules for multi-token prediction", grouped(of_prediction))

@@ -77,8 +77,9 @@ std::string level_table(const LevelFit& level, bool of_messages, bool unicode) {
 }
 
 std::string fit_text(const CollectiveLog& log, const LinkFit& fit, bool unicode) {
-  std::string text = fmt::format("{} over {} ranks, {} sizes\n", to_string(log.operation),
-                                 log.hosts.size(), log.rows.size());
+  std::string text = fmt::format("{} over {}, {}\n", to_string(log.operation),
+                                 number_of(std::ssize(log.hosts), "rank"),
+                                 number_of(std::ssize(log.rows), "size"));
   for (const LevelFit& level : fit.levels) text += level_table(level, fit.of_messages, unicode);
   text += fmt::format("mean error {:.1f} %, worst {:.1f} % at {}", 100 * fit.mean_error,
                       100 * fit.worst_error, format_bytes(fit.worst_bytes));

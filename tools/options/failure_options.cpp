@@ -114,11 +114,12 @@ std::string goodput_sentence(const std::optional<LongRun>& run) {
   if (!run) return "";
   const FailureModel& model = run->model;
   std::string text = fmt::format(
-      "goodput {:.2f} % with a failure of one of {} devices every {} and a checkpoint every {} "
+      "goodput {:.2f} % with a failure of {} every {} and a checkpoint every {} "
       "(best: {}): a step counts as {}\n",
-      100 * run->goodput, model.devices, format_long(model.between_failures / model.devices),
-      format_long(model.interval), format_long(run->best_interval),
-      format_duration(run->effective_step));
+      100 * run->goodput,
+      model.devices == 1 ? "its device" : fmt::format("one of {} devices", model.devices),
+      format_long(model.between_failures / model.devices), format_long(model.interval),
+      format_long(run->best_interval), format_duration(run->effective_step));
   if (!run->samples) return text;
   const GoodputSamples& runs = *run->samples;
   return text + fmt::format(

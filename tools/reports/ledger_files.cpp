@@ -140,7 +140,8 @@ void add_memory_rows(std::string& page, const SetResult& result) {
 
 void add_set(std::string& page, const SetResult& result) {
   page += fmt::format("\n## {}, {}\n\n{}\n\n", result.name, to_string(result.claim), result.source);
-  page += fmt::format("{} rows, fitted on {}. ", result.rows.size(), result.fitted_on);
+  page += fmt::format("{}, fitted on {}. ", number_of(std::ssize(result.rows), "row"),
+                      result.fitted_on);
   for (const std::string& assumption : result.assumptions)
     page += fmt::format("Assumed: {}. ", assumption);
   page += "\n";

@@ -66,7 +66,7 @@ std::string summary(const RunResult& run, const Prediction& prediction,
           ? std::string("the machine was busy: no verdict")
           : signed_percent(seconds(prediction.step) / std::max(seconds(measured), 1e-9) - 1);
   std::string text =
-      fmt::format("{} steps, median {} (predicted {}, {})", run.step_times.size(),
+      fmt::format("{}, median {} (predicted {}, {})", number_of(std::ssize(run.step_times), "step"),
                   format_duration(measured), format_duration(prediction.step), verdict);
   if (!run.losses.empty())
     text += fmt::format(", loss {:.4f} -> {:.4f}", run.losses.front(), run.losses.back());
