@@ -417,7 +417,7 @@ bool starts_pair(const Schedule& schedule, std::size_t device, std::size_t posit
 
 std::string draw(const Timeline& timeline, const DrawOptions& options) {
   if (timeline.devices < 1) return "";
-  constexpr int most_rows = 32;
+  constexpr int most_rows = 16;
   if (timeline.devices <= most_rows) return Picture(timeline, options, {}).draw();
   AlikeRows rows = alike_rows(timeline, options.critical);
   if (rows.timeline.devices == timeline.devices) return Picture(timeline, options, {}).draw();

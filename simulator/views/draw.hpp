@@ -23,7 +23,7 @@ struct DrawOptions {
   std::vector<int> device_names = {};
 };
 
-/// Device × time. Ends with a legend line. Of more than 32 devices those that do the same at the
+/// Device × time. Ends with a legend line. Of more than 16 devices those that do the same at the
 /// same times share a row, which has the name of the first and says how many they are ("d0 ×8").
 std::string draw(const Timeline& timeline, const DrawOptions& options = {});
 

@@ -50,17 +50,20 @@ struct Subject {
 void show_chain(Console& console, const Subject& subject, const Explanation& explanation,
                 ordered_json& result) {
   const bool unicode = console.unicode();
+  const TableRows rows = console.verbose() ? TableRows::each : TableRows::together;
   console.print(
       "\nthe longest chain of work that waits for one another (rows with the same round "
       "alternate):\n" +
-      critical_path_table(explanation, unicode));
-  console.print("\nwhere each device's step goes:\n" + attribution_table(explanation, unicode));
+      critical_path_table(explanation, rows, unicode));
+  console.print("\nwhere each device's step goes:\n" +
+                attribution_table(explanation, rows, unicode));
   const WhatIf what_if{.step = explanation.step,
                        .effects = renamed(sensitivities(subject.program, subject.costs),
                                           subject.compiled != nullptr ? subject.compiled->devices
                                                                       : std::vector<int>{}),
                        .one_more = subject.one_more};
-  console.print("\nwhat would change it:\n" + effects_table(what_if, subject.program, unicode));
+  console.print("\nwhat would change it:\n" +
+                effects_table(what_if, subject.program, rows, unicode));
   console.print(one_more_sentence(what_if));
   add_explanation(result, explanation);
   add_what_if(result, what_if);
@@ -83,7 +86,9 @@ int show(Console& console, const Subject& subject) {
     show_chain(console, subject, explanation, result);
   } else {
     console.print("\nwhere each device's step goes:\n" +
-                  attribution_table(explanation, console.unicode()));
+                  attribution_table(explanation,
+                                    console.verbose() ? TableRows::each : TableRows::together,
+                                    console.unicode()));
     console.note(
         "what shares, waits or stops has no longest chain; without such flags it is shown");
     add_explanation(result, explanation);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -275,6 +276,33 @@ std::string difference(Duration step, Duration before) {
   return fmt::format("{:+.1f} %", 100 * (seconds(step) / seconds(before) - 1));
 }
 
+/// "by the change: step 5.1s → 7.4s (+45.1 %)", with what else it changes of what people look at;
+/// empty where the plan as it is has no figures.
+std::string by_the_change(const ChangedOutcome& before, const Prediction& now, bool unicode) {
+  if (!before.prediction) return "";
+  const Prediction& then = *before.prediction;
+  const std::string_view arrow = unicode ? "→" : "->";
+  std::string text = fmt::format("by the change: step {} {} {} ({})", format_duration(then.step),
+                                 arrow, format_duration(now.step), difference(now.step, then.step));
+  const double more_samples =
+      now.samples_per_second * seconds(now.step) / (then.samples_per_second * seconds(then.step));
+  if (constexpr double rounding = 1e-9; std::abs(more_samples - 1) > rounding) {
+    text += fmt::format(", samples/s {} {} {} ({})", readable(then.samples_per_second), arrow,
+                        readable(now.samples_per_second),
+                        signed_percent(now.samples_per_second / then.samples_per_second - 1));
+  }
+  if (const std::string peak = highest_peak(now); peak != highest_peak(then))
+    text += fmt::format(", highest peak {} {} {}", highest_peak(then), arrow, peak);
+  return text + "\n";
+}
+
+ordered_json figures_json(const Prediction& prediction) {
+  return {{"step_ns", prediction.step.count()},
+          {"samples_per_second", prediction.samples_per_second},
+          {"bubble", prediction.bubble},
+          {"fits", prediction.fits}};
+}
+
 std::string bar_of(double rate, double most, bool unicode) {
   constexpr int widest = 16;
   return bar(most > 0 ? rate / most : 0, unicode, widest);
@@ -324,10 +352,7 @@ int show_changes(Console& console, const SimulateArguments& arguments, const Loa
            percent(prediction.bubble), highest_peak(prediction), prediction.fits ? "yes" : "no"},
           outcome);
       add_training_run(point, outcome.run);
-      point["step_ns"] = prediction.step.count();
-      point["samples_per_second"] = prediction.samples_per_second;
-      point["bubble"] = prediction.bubble;
-      point["fits"] = prediction.fits;
+      point.update(figures_json(prediction));
     }
     points.push_back(std::move(point));
   }
@@ -362,6 +387,16 @@ void tell_what_output_is(Console& console, const SimulateArguments& arguments) {
     console.note(concat(file, " gets what is printed; --write-plan FILE keeps the changed plan"));
 }
 
+/// Under the same conditions; none where nothing is changed.
+std::optional<ChangedOutcome> as_it_is(const SimulateArguments& arguments,
+                                       const LoadedPlan& given) {
+  if (!arguments.changes.any()) return {};
+  SimulateArguments plain = arguments;
+  plain.changes = {};
+  plain.run = {};
+  return simulate_changed(plain, given, {});
+}
+
 int show_plan(Console& console, const SimulateArguments& arguments) {
   const auto sets = change_sets(arguments.changes);
   LoadedPlan given = load_plan(arguments.plan);
@@ -373,6 +408,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   set_requests(arguments.requests, given);
   for (const std::string& price : arguments.run.prices) set_price(given.cluster, price);
   if (sets.size() > 1) return show_changes(console, arguments, given, sets);
+  const std::optional<ChangedOutcome> before = as_it_is(arguments, given);
   const ChangedPlan changed = apply(arguments.changes, sets.front(), std::move(given));
   for (const std::string& note : changed.notes) console.note(note);
   if (!arguments.kept.empty()) require_in_plan(changed, "--write-plan");
@@ -396,7 +432,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
                         .rows = row_names(loaded.plan, compiled)});
   console.print(plan_words(loaded.plan, loaded.profile.model, console.unicode()) + "\n");
   console.print(draw(run.timeline, drawing));
-  const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
+  const TableRows rows = console.verbose() ? TableRows::each : TableRows::together;
   console.print(plan_table(loaded.plan, loaded.profile.model, prediction, rows, console.unicode()));
   const auto room = room_for_requests(loaded.plan, loaded.profile, loaded.cluster);
   if (room) console.print(room_sentence(loaded.plan, loaded.cluster, *room));
@@ -405,6 +441,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   const auto utilisation =
       utilisation_of(loaded.plan, loaded.profile.model, loaded.cluster, prediction);
   console.print(utilisation_sentence(loaded.plan, loaded.cluster, utilisation) +
+                (before ? by_the_change(*before, prediction, console.unicode()) : "") +
                 prediction_sentence(loaded.plan, loaded.cluster, prediction) + "\n" +
                 remarks_on(run, compiled.devices));
   const Duration least_step = shortest_step(prediction, utilisation);
@@ -419,6 +456,7 @@ int show_plan(Console& console, const SimulateArguments& arguments) {
   }
   ordered_json result = timeline_json(run.timeline);
   if (arguments.changes.any()) result["changes"] = changes_json(sets.front());
+  if (before && before->prediction) result["as_it_is"] = figures_json(*before->prediction);
   if (console.json() && !environment) {
     add_risk(result, risk, loaded.profile, compiled, {prediction.samples_per_second, least_step},
              device_peaks(loaded.plan, prediction));

@@ -1,9 +1,11 @@
 #include "tools/reports/check_report.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "profiles/text.hpp"
 #include "profiles/units.hpp"
+#include "simulator/views/alike_rows.hpp"
 #include "tools/table.hpp"
 
 namespace stagecraft {
@@ -18,12 +20,48 @@ ordered_json finding_json(const Finding& finding) {
           {"cycle", finding.cycle},   {"fix", finding.fix}};
 }
 
+/// Findings about devices of which the same is said have one row.
+struct FindingRow {
+  const Finding* first = nullptr;
+  std::string said;         ///< of its device; empty: of something else
+  std::vector<int> others;  ///< devices of which the same is said
+  std::string remark;       ///< behind what is said of the last one
+};
+
+/// Behind "device 3 needs": what it needs; empty where the sentence is of something else.
+std::string needs_of(const Finding& finding) {
+  const std::string subject = concat("device ", finding.device, " needs ");
+  const bool is_plain = finding.cycle.empty() && finding.fix.empty();
+  return is_plain && finding.message.starts_with(subject) ? finding.message.substr(subject.size())
+                                                          : "";
+}
+
+std::vector<FindingRow> finding_rows(const std::vector<Finding>& findings) {
+  std::vector<FindingRow> rows;
+  for (const Finding& finding : findings) {
+    const std::string said = needs_of(finding);
+    const auto alike = std::ranges::find_if(rows, [&](const FindingRow& row) {
+      return !row.said.empty() && row.first->rule == finding.rule && said.starts_with(row.said);
+    });
+    if (alike == rows.end()) {
+      rows.push_back({.first = &finding, .said = said, .others = {}, .remark = {}});
+    } else {
+      alike->others.push_back(finding.device);
+      alike->remark = said.substr(alike->said.size());
+    }
+  }
+  return rows;
+}
+
 std::string report_text(const CheckReport& report, bool unicode) {
   std::string text;
   for (const std::string& proved : report.proved)
     text += concat(unicode ? " ✔ " : " ok ", proved, "\n");
-  for (const Finding& finding : report.findings) {
+  for (const FindingRow& row : finding_rows(report.findings)) {
+    const Finding& finding = *row.first;
     text += concat(unicode ? " ✗ " : " NO ", finding.rule, ": ", finding.message, "\n");
+    if (!row.others.empty())
+      text += concat("     and so do ", device_words(row.others), row.remark, "\n");
     for (const std::string& wait : finding.cycle) text += "     " + wait + "\n";
     if (!finding.fix.empty()) text += concat("     fix: ", finding.fix, "\n");
   }

@@ -8,8 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-
-#include "tools/table.hpp"
+#include <span>
 
 namespace stagecraft {
 
@@ -207,10 +206,13 @@ std::string in_words(const Effect& effect, const Program& program) {
 
 /// What people are not shown: it is told as +0.000 %.
 constexpr double least_effect = 0.000005;
+/// TableRows of effects that are read, the largest first.
+constexpr std::size_t most_effects = 16;
 
 }  // namespace
 
-std::string effects_table(const WhatIf& what_if, const Program& program, bool unicode) {
+std::string effects_table(const WhatIf& what_if, const Program& program, TableRows rows,
+                          bool unicode) {
   std::vector<Effect> effects;
   for (const Effect& effect : what_if.effects) {
     const bool shown = effect.lever == Lever::stage || effect.lever == Lever::op ||
@@ -220,12 +222,18 @@ std::string effects_table(const WhatIf& what_if, const Program& program, bool un
   }
   std::stable_sort(effects.begin(), effects.end(),
                    [](const Effect& a, const Effect& b) { return a.step > b.step; });
+  const auto change_of = [&](const Effect& effect) {
+    return fmt::format("{:+.3f} %", 100 * (ratio(effect.step, what_if.step) - 1));
+  };
+  const std::size_t count = effects.size();
+  const bool is_cut = rows == TableRows::together && count > most_effects;
   Table table({"1 % more of", ">step", ">change"});
-  for (const Effect& effect : effects) {
-    table.row({in_words(effect, program), format_duration(effect.step),
-               fmt::format("{:+.3f} %", 100 * (ratio(effect.step, what_if.step) - 1))});
-  }
-  return table.text(unicode);
+  for (std::size_t i = 0; i < (is_cut ? most_effects : count); ++i)
+    table.row(
+        {in_words(effects[i], program), format_duration(effects[i].step), change_of(effects[i])});
+  if (!is_cut) return table.text(unicode);
+  return table.text(unicode) + fmt::format("and {} that change it by {} or less; -v has them\n",
+                                           count - most_effects, change_of(effects[most_effects]));
 }
 
 std::string one_more_sentence(const WhatIf& what_if) {
@@ -249,21 +257,162 @@ std::string limits_sentence(const Explanation& explanation) {
   return longest_stay(explanation) + "; " + idle_sentence(explanation) + "\n";
 }
 
-std::string critical_path_table(const Explanation& explanation, bool unicode) {
-  Table table({">round", "where", "what", "microbatches", ">times", ">time"});
-  for (const CriticalRun& run : explanation.path->runs) {
-    const std::string microbatches =
-        run.first_microbatch == run.last_microbatch
-            ? std::to_string(run.first_microbatch)
-            : fmt::format("{}..{}", run.first_microbatch, run.last_microbatch);
-    table.row({std::to_string(run.round), place_of(run, explanation.device_names, unicode),
-               fmt::format("{} of stage {}", in_words(run.op), run.stage), microbatches,
-               std::to_string(run.count), format_duration(run.time)});
+namespace {
+
+/// TableRows of a longest chain that are read one by one.
+constexpr std::size_t most_runs = 32;
+/// Devices whose rows are read one by one, as in drawings.
+constexpr std::size_t most_single_rows = 16;
+
+/// One row of the chain's table.
+struct ChainRow {
+  CriticalRun run;
+  int last_round = 0;
+  std::string where;  ///< empty: where the run is
+  std::string what;   ///< empty: what the run does
+};
+
+/// While the chain stays on one device, a row for each kind of work, unless that hardly makes them
+/// fewer; all of them have the first round.
+std::vector<CriticalRun> stays_together(const std::vector<CriticalRun>& runs,
+                                        std::map<int, int>& last_rounds) {
+  std::vector<CriticalRun> together;
+  for (std::size_t begin = 0, end = 0; begin < runs.size(); begin = end) {
+    const CriticalRun& first = runs[begin];
+    for (end = begin + 1; end < runs.size(); ++end) {
+      const CriticalRun& run = runs[end];
+      if (run.device != first.device || run.peer != first.peer) break;
+    }
+    std::vector<CriticalRun> kinds;
+    for (std::size_t i = begin; i < end; ++i) {
+      const CriticalRun& run = runs[i];
+      const auto alike = std::ranges::find_if(kinds, [&](const CriticalRun& other) {
+        return other.op == run.op && other.stage == run.stage;
+      });
+      if (alike == kinds.end()) {
+        kinds.push_back(run);
+        continue;
+      }
+      alike->first_microbatch = std::min(alike->first_microbatch, run.first_microbatch);
+      alike->last_microbatch = std::max(alike->last_microbatch, run.last_microbatch);
+      alike->count += run.count;
+      alike->time += run.time;
+    }
+    if (2 * kinds.size() > end - begin) {
+      together.insert(together.end(), runs.begin() + static_cast<std::ptrdiff_t>(begin),
+                      runs.begin() + static_cast<std::ptrdiff_t>(end));
+      continue;
+    }
+    last_rounds[first.round] = runs[end - 1].round;
+    for (CriticalRun& kind : kinds) kind.round = first.round;
+    together.insert(together.end(), kinds.begin(), kinds.end());
   }
-  return table.text(unicode);
+  return together;
 }
 
-std::string attribution_table(const Explanation& explanation, bool unicode) {
+/// The way of one microbatch through the stages, with its messages: forwards lead one way,
+/// backwards the other. What leads nowhere has none.
+enum class Way { none, forward, backward };
+
+Way way_of(const CriticalRun& run) {
+  if (run.count != 1) return Way::none;
+  const auto is_one_of = [&](std::initializer_list<Op> ops) {
+    return std::ranges::find(ops, run.op) != ops.end();
+  };
+  if (is_one_of({Op::forward, Op::send_activation})) return Way::forward;
+  return is_one_of({Op::backward, Op::backward_input, Op::recompute, Op::send_gradient})
+             ? Way::backward
+             : Way::none;
+}
+
+/// "backwards of 7 stages with recomputation and messages".
+ChainRow way_together(std::span<const CriticalRun> runs) {
+  ChainRow row{.run = runs.front(), .last_round = runs.back().round, .where = {}, .what = {}};
+  std::set<int> devices, stages;
+  bool recomputes = false, sends = false;
+  row.run.count = 0;
+  row.run.time = Duration{0};
+  for (const CriticalRun& run : runs) {
+    row.run.first_microbatch = std::min(row.run.first_microbatch, run.first_microbatch);
+    row.run.last_microbatch = std::max(row.run.last_microbatch, run.last_microbatch);
+    row.run.count += run.count;
+    row.run.time += run.time;
+    recomputes = recomputes || run.op == Op::recompute;
+    sends = sends || run.peer.has_value();
+    if (run.peer) continue;
+    devices.insert(run.device);
+    stages.insert(run.stage);
+  }
+  row.where = devices.size() == 1 ? "" : number_of(std::ssize(devices), "device");
+  row.what = fmt::format(
+      "{} of {}{}{}{}", way_of(runs.front()) == Way::forward ? "forwards" : "backwards",
+      number_of(std::ssize(stages), "stage"), recomputes || sends ? " with " : "",
+      recomputes ? (sends ? "recomputation and " : "recomputation") : "", sends ? "messages" : "");
+  return row;
+}
+
+/// A row for each kind of work of a stay on one device, and one for each way through the stages.
+std::vector<ChainRow> chain_rows(const std::vector<CriticalRun>& all) {
+  std::map<int, int> last_rounds;  // of stays, by their first
+  const std::vector<CriticalRun> runs = stays_together(all, last_rounds);
+  constexpr std::size_t least = 4;  // of a way
+  std::vector<ChainRow> rows;
+  for (std::size_t begin = 0; begin < runs.size();) {
+    const auto is_alone = [&](std::size_t i) {
+      return (i == 0 || runs[i - 1].round != runs[i].round) &&
+             (i + 1 == runs.size() || runs[i + 1].round != runs[i].round);
+    };
+    std::size_t end = begin;
+    while (end < runs.size() && is_alone(end) && way_of(runs[end]) != Way::none &&
+           way_of(runs[end]) == way_of(runs[begin])) {
+      ++end;
+    }
+    if (end - begin >= least) {
+      rows.push_back(way_together(std::span(runs).subspan(begin, end - begin)));
+    } else {
+      end = begin + 1;
+      const CriticalRun& run = runs[begin];
+      const auto stay = last_rounds.find(run.round);
+      rows.push_back({.run = run,
+                      .last_round = stay == last_rounds.end() ? run.round : stay->second,
+                      .where = {},
+                      .what = {}});
+    }
+    begin = end;
+  }
+  return rows;
+}
+
+std::string range_of(int first, int last, std::string_view between) {
+  return first == last ? std::to_string(first) : fmt::format("{}{}{}", first, between, last);
+}
+
+}  // namespace
+
+std::string critical_path_table(const Explanation& explanation, TableRows rows, bool unicode) {
+  const std::vector<CriticalRun>& runs = explanation.path->runs;
+  std::vector<ChainRow> shown;
+  if (rows == TableRows::together && runs.size() > most_runs) {
+    shown = chain_rows(runs);
+  } else {
+    for (const CriticalRun& run : runs)
+      shown.push_back({.run = run, .last_round = run.round, .where = {}, .what = {}});
+  }
+  Table table({">round", "where", "what", "microbatches", ">times", ">time"});
+  for (const auto& [run, last_round, where, what] : shown) {
+    table.row({range_of(run.round, last_round, "-"),
+               where.empty() ? place_of(run, explanation.device_names, unicode) : where,
+               what.empty() ? fmt::format("{} of stage {}", in_words(run.op), run.stage) : what,
+               range_of(run.first_microbatch, run.last_microbatch, ".."), std::to_string(run.count),
+               format_duration(run.time)});
+  }
+  if (shown.size() == runs.size()) return table.text(unicode);
+  return table.text(unicode) +
+         fmt::format("{} passes and messages are in {} rows; -v has a row for each\n", runs.size(),
+                     shown.size());
+}
+
+std::string attribution_table(const Explanation& explanation, TableRows rows, bool unicode) {
   const std::vector<Attribution>& devices = explanation.devices;
   std::vector<Part> shown;
   std::vector<std::string> headings{">device"};
@@ -272,14 +421,31 @@ std::string attribution_table(const Explanation& explanation, bool unicode) {
     shown.push_back(part);
     headings.push_back(fmt::format(">{}", part.name));
   }
-  Table table(headings);
+  // Of each row, its first device, and how many more have the same times.
+  std::vector<std::pair<std::size_t, int>> groups;
+  const bool together = rows == TableRows::together && devices.size() > most_single_rows;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    std::vector<std::string> cells{
-        std::to_string(name_of(static_cast<int>(i), explanation.device_names))};
+    const auto alike =
+        together
+            ? std::ranges::find_if(
+                  groups, [&](const auto& group) { return devices[group.first] == devices[i]; })
+            : groups.end();
+    if (alike == groups.end()) {
+      groups.emplace_back(i, 1);
+    } else {
+      ++alike->second;
+    }
+  }
+  Table table(headings);
+  for (const auto& [first, count] : groups) {
+    const int name = name_of(static_cast<int>(first), explanation.device_names);
+    std::vector<std::string> cells{count == 1
+                                       ? std::to_string(name)
+                                       : fmt::format("{} {}{}", name, unicode ? "×" : "x", count)};
     for (const Part& part : shown) {
-      const Duration time = devices[i].*part.time;
-      cells.push_back(
-          fmt::format("{} {:>6}", format_duration(time), percent(ratio(time, total(devices[i])))));
+      const Duration time = devices[first].*part.time;
+      cells.push_back(fmt::format("{} {:>6}", format_duration(time),
+                                  percent(ratio(time, total(devices[first])))));
     }
     table.row(std::move(cells));
   }

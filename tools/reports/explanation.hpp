@@ -10,6 +10,7 @@
 #include "simulator/analyses/attribution.hpp"
 #include "simulator/analyses/critical_path.hpp"
 #include "simulator/analyses/sensitivity.hpp"
+#include "tools/table.hpp"
 
 namespace stagecraft {
 
@@ -52,15 +53,18 @@ void add_what_if(nlohmann::ordered_json& result, const WhatIf& what_if);
 
 /// "device 3 limits the step: …": who the critical path stays with, and why devices are idle.
 std::string limits_sentence(const Explanation& explanation);
-/// The critical path, which there is, one row per run.
-std::string critical_path_table(const Explanation& explanation, bool unicode);
+/// The critical path, which there is, one row per run. Together, of more than 32 runs those of a
+/// stay on one device have one row for each kind of work, and a way through the stages has one row.
+std::string critical_path_table(const Explanation& explanation, TableRows rows, bool unicode);
 /// What 1 % more time of stages, kinds of work, links and collectives of the program does, where it
-/// does anything to speak of.
-std::string effects_table(const WhatIf& what_if, const Program& program, bool unicode);
+/// does anything to speak of; together, the sixteen largest effects.
+std::string effects_table(const WhatIf& what_if, const Program& program, TableRows rows,
+                          bool unicode);
 /// Who gains most from room for one more microbatch; empty where nobody asked.
 std::string one_more_sentence(const WhatIf& what_if);
-/// Device by part; parts that are nowhere are left out.
-std::string attribution_table(const Explanation& explanation, bool unicode);
+/// Device by part; parts that are nowhere are left out. Together, of more than 16 devices those
+/// with the same times share a row ("0 ×8").
+std::string attribution_table(const Explanation& explanation, TableRows rows, bool unicode);
 
 /// "where the time goes: compute 77.8 %, …": of all devices together; parts that are nowhere are
 /// left out.

@@ -441,7 +441,7 @@ void print_for_people(Console& console, const Problem& problem, const SearchResu
                 utilisation_sentence(best.plan, problem.cluster, utilisation_of(problem, best)));
   console.print(sentence_on_faster(problem, beside.targets, best));
   console.print(training_run_sentence(run_of(problem, best, report), best.plan, problem.cluster));
-  const StageRows rows = console.verbose() ? StageRows::each : StageRows::together;
+  const TableRows rows = console.verbose() ? TableRows::each : TableRows::together;
   console.print(plan_table(best.plan, model, *best.prediction, rows, console.unicode()));
   console.print(room_sentence(problem, best));
   if (const auto serving = serving_of(problem, best))

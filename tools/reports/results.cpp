@@ -275,9 +275,9 @@ std::size_t width(const std::string& table) {
 }  // namespace
 
 std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,
-                       StageRows rows, bool unicode) {
+                       TableRows rows, bool unicode) {
   constexpr std::size_t widest = 100, readable = 24;
-  const std::size_t most = rows == StageRows::each ? plan.stages.size() : readable;
+  const std::size_t most = rows == TableRows::each ? plan.stages.size() : readable;
   std::string table;
   for (const Model& named : {model, with_short_names(model, unicode), with_numbers(model)}) {
     table = table_of_stages(plan, named, prediction, most, unicode);

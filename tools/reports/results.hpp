@@ -12,6 +12,7 @@
 #include "planner/problem/problem.hpp"
 #include "simulator/values/timeline.hpp"
 #include "tools/console.hpp"
+#include "tools/table.hpp"
 
 namespace stagecraft {
 
@@ -32,15 +33,11 @@ void add_memory(nlohmann::ordered_json& result, const std::vector<MemoryPeak>& p
 void name_cluster_devices(nlohmann::ordered_json& result, const Plan& plan,
                           const Compiled& compiled);
 
-/// Rows of a table of stages.
-enum class StageRows {
-  together,  ///< of more than 24 stages, those one behind the other that are alike have one row
-  each
-};
 /// Device, layers, forward, backward, peak and its limit, idle: the table people read of a plan.
+/// Together, of more than 24 stages those one behind the other that are alike have one row.
 /// Where it would be wider than 100 columns names of layers are shortened, or left to numbers.
 std::string plan_table(const Plan& plan, const Model& model, const Prediction& prediction,
-                       StageRows rows, bool unicode);
+                       TableRows rows, bool unicode);
 /// Of the plan's fullest device: "7.79 of 8GiB"; "7.79GiB" without a limit.
 std::string highest_peak(const Prediction& prediction);
 /// "4", or that of each stage: "4-2-2-2".

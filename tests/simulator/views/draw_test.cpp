@@ -246,10 +246,10 @@ TEST_CASE("a drawing's last line says which device the longest chain is on") {
   CHECK(lines(draw(timeline, {.width = width_for(20), .critical = {1, 1}})).size() == 3);
 }
 
-TEST_CASE("draw: of more than 32 devices, replicas share a row, which says how many they are") {
+TEST_CASE("draw: of more than 16 devices, replicas share a row, which says how many they are") {
   const Timeline single =
       run(one_f_one_b({.devices = 2, .microbatches = 4}), chunk_costs(10ms, 20ms));
-  CHECK(lines(draw(replicated(single, 16))).size() == 32 + 1);
+  CHECK(lines(draw(replicated(single, 8))).size() == 16 + 1);
   std::vector<int> names;
   for (int device = 0; device < 34; ++device) names.push_back(8 * device);
   const Timeline many = replicated(single, 17);
