@@ -1,6 +1,7 @@
 #include "planner/space/target_question.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "planner/problem/defaults.hpp"
 #include "planner/space/schedule_choices.hpp"
@@ -227,6 +228,28 @@ void leave_out_full_recomputation(Problem& problem, const Target& target) {
   }
 }
 
+/// "3x8xh100" of 4x8xh100 without one of its nodes; empty where what is left has no such name.
+std::string cluster_left(const Problem& problem) {
+  const std::string& name = problem.cluster_name;
+  const std::size_t times = name.find('x');
+  if (times == std::string::npos) return "";
+  int parts = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + times, parts);
+  if (error != std::errc() || end != name.data() + times || parts < 2) return "";
+  const int devices = device_count(problem.cluster);
+  if (devices % parts != 0) return "";
+  const int size = devices / parts;
+  std::vector<int> excluded(static_cast<std::size_t>(parts), 0);
+  for (const int device : problem.excluded) ++excluded.at(static_cast<std::size_t>(device / size));
+  int left = 0;
+  for (const int count : excluded) {
+    if (count != 0 && count != size) return "";
+    if (count == 0) ++left;
+  }
+  const std::string part = name.substr(times + 1);
+  return left == 1 ? part : concat(left, "x", part);
+}
+
 }  // namespace
 
 Sharding usual_sharding(const Target& target) {
@@ -242,8 +265,9 @@ Problem for_target(Problem problem, const Target& target, const SaidOfPlans& sai
   for (const std::string& why : reasons_against_model(target, problem.profile.model))
     refuse(target, target.system, " ", why);
   if (target.equal_stages && !problem.excluded.empty()) {
+    const std::string left = cluster_left(problem);
     refuse(target, target.system, " numbers its ranks over all of a cluster; instead of --exclude ",
-           "name the CLUSTER that is left");
+           "name the CLUSTER that is left", left.empty() ? "" : ": ", left);
   }
   if (!target.empty_stages && problem.min_layers_per_stage == 0) {
     refuse(target, "no stage of ", target.system, " may be empty; plan with ",

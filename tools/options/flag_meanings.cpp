@@ -155,6 +155,13 @@ const std::vector<FlagMeaning>& meanings() {
        {},
        "moving tensors to the host's memory is not modelled; --recompute and --sharding save "
        "memory"},
+      {{"--exclude", "--without", "--lost", "--lose", "--lost-device", "--lost-node", "--fail",
+        "--failed", "--dead", "--down", "--drop", "--broken", "--kill"},
+       {"--exclude"},
+       {},
+       "stagecraft plan MODEL CLUSTER --exclude DEVICES plans without them, and stagecraft simulate "
+       "PLAN --stop DEVICE@TIME stops one within a step"},
+      {{"--slow-device", "--straggler", "--slow"}, {"--slow"}},
       {{"--out", "--output-file", "--save"}, {"--output"}},
       {{"--train-iters", "--iters", "--max-steps", "--num-steps"}, {"--steps", "--iterations"}},
   };

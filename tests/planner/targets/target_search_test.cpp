@@ -167,6 +167,28 @@ TEST_CASE("what a row does not have is refused if somebody said it, and left out
   CHECK_THAT(refusal_of("torch", {}), Catch::Contains("instead of --exclude"));
 }
 
+TEST_CASE("frameworks want whole clusters, and whoever leaves nodes out is told what is left") {
+  const auto told = [](const std::string& cluster, std::vector<int> excluded) {
+    Problem problem = problem_of({.model = builtin_model("llama3-8b"), .entries = {}},
+                                 parse_cluster(cluster), 32, {8});
+    problem.cluster_name = cluster;
+    problem.excluded = std::move(excluded);
+    try {
+      for_target(problem, megatron_target, {});
+    } catch (const Error& error) {
+      const std::string text = error.message();
+      return text.substr(text.find("CLUSTER that is left"));
+    }
+    return std::string("taken");
+  };
+  CHECK(told("4x2xh100@400Gb/s", {2, 3}) == "CLUSTER that is left: 3x2xh100@400Gb/s");
+  CHECK(told("2x2xh100", {0, 1}) == "CLUSTER that is left: 2xh100");
+  CHECK(told("8xh100", {0, 5}) == "CLUSTER that is left: 6xh100");
+  // Half of a node has no such name, and neither has a file.
+  CHECK(told("4x2xh100", {1}) == "CLUSTER that is left");
+  CHECK(told("hgx-h100", {1}) == "CLUSTER that is left");
+}
+
 TEST_CASE(
     "a framework's layers have its kernels, unless somebody said whose or they were measured") {
   Problem problem = problem_of({.model = builtin_model("llama3-8b"), .entries = {}},
