@@ -134,6 +134,32 @@ def first_paint(page):
         performance.getEntriesByName("first-contentful-paint").map((e) => e.startTime)[0]), 300))""")
 
 
+def check_narrow(page, name):
+    """On a phone no column of the advice and the inputs is behind the edge, and the text says that
+    pipeline ranks and stages have numbers only where they are drawn."""
+    page.resize(360, 900)
+    page.evaluate("new Promise((resolve) => setTimeout(resolve, 300))")
+    hidden = page.evaluate("""[...document.querySelectorAll('.scroll')].filter((box) =>
+        box.offsetParent && box.scrollWidth > box.clientWidth + 1 &&
+        box.getAttribute('aria-label') === 'edits that shorten the step').map((box) => box.scrollWidth)""")
+    require(not hidden, f"{name}: the advice is {hidden} pixels wide in a window of 360")
+    page.resize(1600, 1000)
+    page.evaluate("new Promise((resolve) => setTimeout(resolve, 300))")
+    numbers, said, stages, marked, says_all = page.evaluate("""(() => {
+      const section = (name) => [...document.querySelectorAll('section')].find(
+          (one) => one.querySelector('h2') && one.querySelector('h2').textContent === name);
+      const cluster = section('Stages on the cluster'), strip = section('Layers and stages');
+      return [cluster.querySelectorAll('svg text').length > 0,
+              cluster.textContent.includes('Numbers are pipeline ranks'),
+              report.plan.stages.length, strip.querySelectorAll('.muted > span').length,
+              strip.textContent.includes('a line and a number for each stage')];
+    })()""")
+    require(numbers == said, f"{name}: numbers of ranks are {'' if numbers else 'not '}drawn, and the "
+            f"text says {'that they are' if said else 'nothing of them'}")
+    require((marked == stages) == says_all, f"{name}: {marked} of {stages} stages have numbers, which "
+            "the text does not say so")
+
+
 def take_pictures(page, folder, name):
     os.makedirs(folder, exist_ok=True)
     for width in (360, 1600):
@@ -179,8 +205,19 @@ def main():
         require(sheets == 2, f"the page is printed on {sheets} sheets")
         print(f"ok  16 devices, 64 microbatches: {size} bytes, first paint after {paint:.0f} ms, "
               f"{sheets} sheets")
+        check_narrow(page, "16 devices, 64 microbatches")
         if given.pictures:
             take_pictures(page, given.pictures, "wide")
+        stagecraft.run("plan", "gpt3-175b", "128x8xa100-80gb", "--batch", 1536, "--for", "megatron",
+                       "--pp", 8, "--tp", 8, "--vpp", 6, "--cp", 1, "--gap", "50%", "-q", "-o",
+                       "large.json")
+        size = check_page(stagecraft, page, "large.json")
+        sheets = page.printed_pages()
+        require(sheets == 2, f"the page of 1,024 devices is printed on {sheets} sheets")
+        check_narrow(page, "1,024 devices")
+        if given.pictures:
+            take_pictures(page, given.pictures, "large")
+        print(f"ok  1,024 devices: {size} bytes, {sheets} sheets; on a phone all of its advice")
 
         model = "</script><img src=x onerror=alert(1)>"
         stagecraft.run("model", "show", "tiny-gpt", "-q", "-o", "m.json")

@@ -99,6 +99,17 @@ function layerStrip(layers, stages, ranks) {
   return svg;
 }
 
+/** The part of the strip below which a stage has no room for its number. */
+const LEAST_NUMBERED = 0.028;
+
+function numberedStages(layers, stages) {
+  const times = stages.map(() => 0);
+  for (const layer of layers) times[layer.stage] += layer.forward_ns + layer.backward_ns;
+  const total = times.reduce((sum, time) => sum + time, 0);
+  return stages.filter(
+      (stage, s) => (total ? times[s] / total : stage.count / layers.length) > LEAST_NUMBERED);
+}
+
 /** Stage numbers under the strip, as text that does not stretch. */
 function stageMarks(layers, stages) {
   const total = layers.reduce((sum, layer) => sum + layer.forward_ns + layer.backward_ns, 0);
@@ -108,7 +119,7 @@ function stageMarks(layers, stages) {
     const time = layers.filter((layer) => layer.stage === s)
                      .reduce((sum, layer) => sum + layer.forward_ns + layer.backward_ns, 0);
     const part = total ? time / total : stage.count / layers.length;
-    if (part > 0.028)
+    if (part > LEAST_NUMBERED)
       marks.push(element(
           'span', {
             style: `position:absolute;left:${
@@ -126,7 +137,8 @@ function stageMarks(layers, stages) {
       marks);
 }
 
-function topology(json, ranks) {
+/** How devices are laid out, and whether each has room for the number of its pipeline rank. */
+function topologyGrid(json) {
   const devices = json.ranks.length;
   const inner = json.levels.length ? json.levels[json.levels.length - 1].count : 1;
   const groups = Math.ceil(devices / inner);
@@ -135,6 +147,11 @@ function topology(json, ranks) {
                               Math.min(inner, inner > 4 ? Math.ceil(inner / 2) : inner);
   const down = Math.ceil(inner / across);
   const cell = Math.max(7, Math.min(34, Math.floor((900 / columns - 14) / across)));
+  return {devices, inner, groups, columns, across, down, cell, hasNumbers: cell >= 17};
+}
+
+function topology(json, ranks) {
+  const {devices, inner, groups, columns, across, down, cell, hasNumbers} = topologyGrid(json);
   const groupWidth = across * cell + 12, groupHeight = down * cell + 12;
   const width = columns * groupWidth, height = Math.ceil(groups / columns) * groupHeight;
   const svg = drawn('svg', {
@@ -142,7 +159,7 @@ function topology(json, ranks) {
     role: 'img',
     style: `max-width:${Math.max(260, width)}px`,
     'aria-label': `${counted(devices, 'device')} in ${counted(groups, 'group')} of ${
-        inner}; the number in a device is its pipeline rank`
+        inner}, in the colours of their pipeline ranks`
   });
   for (let g = 0; g < groups; ++g) {
     const gx = g % columns * groupWidth, gy = Math.floor(g / columns) * groupHeight;
@@ -164,7 +181,7 @@ function topology(json, ranks) {
               'rect',
               {x, y, width: cell - 1.5, height: cell - 1.5, rx: 2, fill: rankColor(rank, ranks)}),
           rank < 0 ? `device ${device}: not used` : `device ${device}: pipeline rank ${rank}`));
-      if (cell >= 17 && rank >= 0)
+      if (hasNumbers && rank >= 0)
         svg.append(drawn(
             'text', {
               x: x + cell / 2 - 0.7,

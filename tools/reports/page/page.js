@@ -496,30 +496,49 @@ function stagesTable(plan) {
       'the plan\'s stages');
 }
 
+/** Colours and numbers of pipeline ranks; of more than can be told apart none. */
+function rankLegend(ranks) {
+  const most = 16;
+  if (ranks < 2 || ranks > most) return null;
+  const numbers = [...Array(ranks).keys()];
+  return legend(
+      numbers.map((rank) => `rank ${rank}`), numbers.map((rank) => rankColor(rank, ranks)));
+}
+
 function layersSection(plan) {
   const ranks = ranksOf(plan);
+  const numbered = numberedStages(plan.layers, plan.stages).length;
+  const numbers = numbered === plan.stages.length ? ' and a number' :
+      numbered ? ', and a number where there is room,' : '';
   return section(
       'Layers and stages', {}, layerStrip(plan.layers, plan.stages, ranks),
       stageMarks(plan.layers, plan.stages),
       element(
           'p', {class: 'muted'},
-          'Each layer as wide as it takes time; a colour for each pipeline rank, a line and a number for each stage.'),
+          `Each layer as wide as it takes time; a colour for each pipeline rank, a line${
+              numbers} for each stage.`),
+      rankLegend(ranks),
       element(
           'details', {class: 'screen'}, element('summary', {}, counted(plan.stages.length, 'stage')),
           stagesTable(plan)));
 }
 
 function topologySection(plan) {
+  const ranks = ranksOf(plan);
+  const {hasNumbers} = topologyGrid(plan.topology);
   const levels =
       plan.topology.levels.map((level) => `${level.count} at ${level.rate}, ${level.latency}`)
           .join('; ');
   return section(
-      'Stages on the cluster', {}, topology(plan.topology, ranksOf(plan)),
+      'Stages on the cluster', {}, topology(plan.topology, ranks),
       element(
           'p', {class: 'muted'},
-          `${plan.topology.ranks.length} × ${plan.topology.kind}${
+          `${plan.topology.ranks.length.toLocaleString('en-US')} × ${plan.topology.kind}${
               levels ? '; from the outermost level: ' + levels :
-                       ''}. Numbers are pipeline ranks.`));
+                       ''}. ${
+              hasNumbers ? 'Numbers are pipeline ranks.' :
+                           'A colour for each pipeline rank.'}`),
+      hasNumbers ? null : rankLegend(ranks));
 }
 
 function alternativesSection(points, plan) {
