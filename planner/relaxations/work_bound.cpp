@@ -253,9 +253,16 @@ std::vector<Time> ColumnBounds::least_by_layer(const Setting& setting) const {
 }
 
 Time ColumnBounds::least_of_all(const Setting& setting) {
-  const std::vector<Time> least = least_by_layer(setting);
-  const Time work = std::accumulate(least.begin(), least.end(), Time{0});
-  return setting.microbatches * work / space_.devices(setting);
+  const bool split = setting.replicas == ReplicaPolicy::split;
+  const auto key = std::tuple(setting.choice, setting.peers, setting.microbatch, setting.whole(),
+                              space_.most_replicas(setting), setting.columns,
+                              space_.devices(setting), split, setting.trains);
+  const auto [known, is_new] = sums_.try_emplace(key);
+  if (is_new) {
+    const std::vector<Time> least = least_by_layer(setting);
+    known->second = std::accumulate(least.begin(), least.end(), Time{0});
+  }
+  return setting.microbatches * known->second / space_.devices(setting);
 }
 
 Time ColumnBounds::least_of_any_kind() {

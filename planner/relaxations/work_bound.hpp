@@ -78,6 +78,8 @@ class ColumnBounds {
 
   const Space& space_;
   std::map<std::tuple<int, int, std::int64_t, std::int64_t>, Work> works_;
+  /// What `least_by_layer` comes to, by all that it asks of a setting.
+  std::map<std::tuple<int, int, std::int64_t, std::int64_t, int, int, int, bool, bool>, Time> sums_;
 };
 
 }  // namespace stagecraft
