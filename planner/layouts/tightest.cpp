@@ -68,6 +68,31 @@ class Ways {
   std::vector<std::vector<int>> ways_;
 };
 
+/// Of layers from each on, what devices hold at least, whoever has them: parameters and what
+/// belongs to them, and with one stage per device what one microbatch saves. Nothing of devices of
+/// several kinds.
+std::vector<Bytes> held_from_each(const Space& space, const Setting& setting,
+                                  const std::vector<int>& replicas) {
+  std::vector<Bytes> held(index(space.layers()) + 1, 0);
+  if (space.one_of_each_kind(setting).size() > 1) return held;
+  const int most = *std::ranges::max_element(replicas);
+  const CostTable& table = space.table(setting, 0, share_of_rows(setting, 0, most));
+  const OptimizerChoice& optimizer = space.problem().optimizer;
+  const Holders holders = space.holders(setting, most);
+  Bytes saved = 0;
+  for (int layer = space.layers() - 1; layer >= 0; --layer) {
+    const LayerRange one{layer, layer + 1}, rest{layer, space.layers()};
+    const bool shows = setting.schedule.virtual_stages == 1 && setting.trains &&
+                       table.backward_input(one) > Duration{0};
+    if (shows) saved += table.memory(one, optimizer.kind).saved;
+    const ChunkMemory memory =
+        memory_share(table.memory(rest, optimizer.kind), optimizer.sharding, holders);
+    held[index(layer)] =
+        saved + memory.parameters + (setting.trains ? memory.gradients + memory.optimizer : 0);
+  }
+  return held;
+}
+
 class Tightening {
  public:
   Tightening(FastClock& clock, const Space& space, const Setting& setting, Bytes below,
@@ -83,7 +108,7 @@ class Tightening {
     if (!is_possible(replicas)) return {};
     layout_ = balanced(space_, setting_, replicas);
     overs_.assign(replicas.size(), nothing);
-    weigh_layers();
+    left_ = held_from_each(space_, setting_, replicas);
     if (!has_room(0)) return {};
     if (is_allowed(space_, setting_, layout_)) hand_on();
     if (setting_.schedule.virtual_stages == 1 && !is_done()) bisect();
@@ -119,29 +144,6 @@ class Tightening {
   }
 
   // --- What is left ---
-
-  /// Of layers from each on, what devices hold at least, whoever has them: parameters and what
-  /// belongs to them, and with one stage per device what one microbatch saves.
-  void weigh_layers() {
-    const auto layers = static_cast<std::size_t>(space_.layers());
-    left_.assign(layers + 1, 0);
-    if (space_.one_of_each_kind(setting_).size() > 1) return;
-    const int most = *std::ranges::max_element(layout_.replicas);
-    const CostTable& table = space_.table(setting_, 0, share_of_rows(setting_, 0, most));
-    const OptimizerChoice& optimizer = space_.problem().optimizer;
-    const Holders holders = space_.holders(setting_, most);
-    Bytes saved = 0;
-    for (int layer = space_.layers() - 1; layer >= 0; --layer) {
-      const LayerRange one{layer, layer + 1}, rest{layer, space_.layers()};
-      const bool shows = setting_.schedule.virtual_stages == 1 && setting_.trains &&
-                         table.backward_input(one) > Duration{0};
-      if (shows) saved += table.memory(one, optimizer.kind).saved;
-      const ChunkMemory memory =
-          memory_share(table.memory(rest, optimizer.kind), optimizer.sharding, holders);
-      left_[index(layer)] =
-          saved + memory.parameters + (setting_.trains ? memory.gradients + memory.optimizer : 0);
-    }
-  }
 
   /// Whether the layers from this one on may find room below the best layout so far.
   bool has_room(int layer) const {
@@ -372,7 +374,7 @@ class Tightening {
   std::optional<Layout> found_;
   Layout layout_;
   std::vector<Bytes> overs_;  ///< per device, of the stages that are chosen; `nothing` without any
-  std::vector<Bytes> left_;   ///< see `weigh_layers`
+  std::vector<Bytes> left_;   ///< see `held_from_each`
   std::vector<Bytes> least_;  ///< [stage, end]: of paths that have come there
 };
 
@@ -380,6 +382,21 @@ class Tightening {
 
 std::vector<std::vector<int>> ways_to_replicate(const Space& space, const Setting& setting) {
   return Ways(space, setting).take();
+}
+
+Bytes least_over(const Space& space, const Setting& setting, const std::vector<int>& replicas) {
+  if (!setting.trains) return nothing;
+  Bytes room = 0;
+  int first = 0;
+  for (const int count : replicas) {
+    const DeviceKind& kind = space.kind(setting, first);
+    if (kind.memory_unlimited) return nothing;
+    room += usable_memory(kind);
+    first += count;
+  }
+  const Bytes lacking = held_from_each(space, setting, replicas).front() - room;
+  const auto devices = static_cast<Bytes>(replicas.size());
+  return lacking / devices - (lacking % devices < 0 ? 1 : 0);
 }
 
 std::optional<Tightest> tightest(FastClock& clock, const Space& space, const Setting& setting,

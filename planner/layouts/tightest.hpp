@@ -29,6 +29,11 @@ namespace stagecraft {
 /// they are too many, equally many for each.
 std::vector<std::vector<int>> ways_to_replicate(const Space& space, const Setting& setting);
 
+/// By how much the fullest device of any layout with these replicas exceeds its memory at least: as
+/// if what devices hold whoever has it were spread evenly. Bytes, rounded down; the least number
+/// where that is not known.
+Bytes least_over(const Space& space, const Setting& setting, const std::vector<int>& replicas);
+
 struct Tightest {
   Layout layout;
   Bytes over = 0;  ///< of the fullest device

@@ -47,8 +47,15 @@ struct Way {
 
 class Search {
  public:
-  Search(const Space& space, Effort effort)
-      : space_(space), settings_(settings_to_try(space)), effort_(std::move(effort)) {}
+  /// For plans that exceed their memory by less than `below`.
+  Search(const Space& space, Effort effort, Bytes below)
+      : space_(space),
+        settings_(settings_to_try(space)),
+        effort_(std::move(effort)),
+        least_(below) {}
+
+  /// Ways whose layouts are known to exceed memory by more are left out.
+  void leave_out_beyond(Bytes most) { most_ = most; }
 
   /// The first plan that exceeds its memory by no more than `enough`, else the one that does by the
   /// least.
@@ -60,11 +67,13 @@ class Search {
     }
     for (Way& way : ways) {
       if (is_enough(enough)) break;
+      if (is_out(way)) continue;
       with_some(effort_at_first, [&](Effort& own) { look_at(way, own); });
     }
     std::ranges::stable_sort(ways, {}, &Way::over);
     for (Way& way : ways) {
       if (is_enough(enough)) break;
+      if (is_out(way)) continue;
       with_some(effort_.left / parts, [&](Effort& own) { look_closely_at(way, own); });
     }
     return std::move(best_);
@@ -72,6 +81,12 @@ class Search {
 
  private:
   bool is_enough(Bytes enough) const { return least_ <= enough || effort_.is_spent(); }
+
+  /// Whether what they hold at least, spread evenly, rules all its layouts out.
+  bool is_out(const Way& way) const {
+    const Bytes least = least_over(space_, *way.setting, way.replicas);
+    return least >= least_ || least > most_;
+  }
 
   template <class Task>
   void with_some(std::int64_t most, const Task& task) {
@@ -130,17 +145,21 @@ class Search {
   std::vector<Setting> settings_;
   Effort effort_;
   std::optional<Candidate> best_;
-  Bytes least_ = std::numeric_limits<Bytes>::max();  ///< by which it exceeds its memory
+  Bytes least_ = 0;  ///< by which it exceeds its memory
+  Bytes most_ = std::numeric_limits<Bytes>::max();
 };
 
 }  // namespace
 
-std::optional<Candidate> tightest_plan(const Space& space, const std::stop_token& stop) {
-  return Search(space, {tight_effort, stop}).run(std::numeric_limits<Bytes>::min());
+std::optional<Candidate> tightest_plan(const Space& space, const std::stop_token& stop,
+                                       Bytes below) {
+  return Search(space, {tight_effort, stop}, below).run(std::numeric_limits<Bytes>::min());
 }
 
 std::optional<Candidate> tight_plan_that_fits(const Space& space, Effort effort) {
-  auto plan = Search(space, std::move(effort)).run(0);
+  Search search(space, std::move(effort), std::numeric_limits<Bytes>::max());
+  search.leave_out_beyond(0);
+  auto plan = search.run(0);
   if (plan && !plan->prediction->fits) return {};
   return plan;
 }

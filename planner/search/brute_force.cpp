@@ -476,7 +476,7 @@ SearchResult brute_force_front(const Problem& problem, const SearchControl& cont
   result.proved_optimal = result.proved_optimal && next == all.end();
   const bool is_empty = result.plans.empty() && !result.interrupted;
   const Problem closest =
-      with_most_recompute(is_empty ? with_least_lacking(problem, control.stop)
+      with_most_recompute(is_empty ? nearest_to_fit(problem, control.stop).problem
                                    : with_sharding(problem, problem.optimizer.sharding));
   finish_answer(closest, control, Space(closest), result);
   return result;

@@ -80,9 +80,9 @@ std::string shape_reason(const Space& space) {
 }  // namespace
 
 Infeasible explain_infeasible(const Problem& problem, const Space& space,
-                              const std::stop_token& stop) {
+                              const std::stop_token& stop, std::optional<Candidate> closest) {
   Infeasible infeasible;
-  const std::optional<Candidate> closest = tightest_plan(space, stop);
+  if (!closest) closest = tightest_plan(space, stop);
   if (!closest && stop.stop_requested()) {
     infeasible.reason = "nothing fits; there was no time to find out why";
     return infeasible;

@@ -1,7 +1,9 @@
 #include "planner/search/sharding_search.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <utility>
 
 #include "planner/layouts/tightest_plan.hpp"
 #include "planner/search/heuristics/usual_columns.hpp"
@@ -58,19 +60,17 @@ Duration least_beyond(const Problem& problem, const Plan& plan, Duration least_o
   return least;
 }
 
-Problem with_least_lacking(const Problem& problem, const std::stop_token& stop) {
-  std::optional<Bytes> least;
-  Problem closest = with_sharding(problem, problem.optimizer.sharding);
+NearestToFit nearest_to_fit(const Problem& problem, const std::stop_token& stop) {
+  Bytes least = std::numeric_limits<Bytes>::max();
+  NearestToFit nearest{with_sharding(problem, problem.optimizer.sharding), {}};
   for (const Sharding sharding : sharding_choices(problem)) {
     const Problem one = with_most_recompute(with_sharding(problem, sharding));
-    const std::optional<Candidate> plan = tightest_plan(Space(one), stop);
+    std::optional<Candidate> plan = tightest_plan(Space(one), stop, least);
     if (!plan || !plan->prediction) continue;
-    const Bytes lacking = shortfall(*plan->prediction);
-    if (least && lacking >= *least) continue;
-    least = lacking;
-    closest = with_sharding(problem, sharding);
+    least = shortfall(*plan->prediction);
+    nearest = {with_sharding(problem, sharding), std::move(plan)};
   }
-  return closest;
+  return nearest;
 }
 
 SearchResult search_each_sharding(SearchResult (*search)(const Problem&, const SearchControl&),
@@ -92,8 +92,10 @@ SearchResult search_each_sharding(SearchResult (*search)(const Problem&, const S
     return least_beyond(problem, plan, least_of_mixed);
   });
   if (result.plans.empty() && !result.interrupted && control.explain) {
-    const Problem closest = with_most_recompute(with_least_lacking(problem, control.stop));
-    result.infeasible = explain_infeasible(closest, Space(closest), control.stop);
+    NearestToFit nearest = nearest_to_fit(problem, control.stop);
+    const Problem closest = with_most_recompute(nearest.problem);
+    result.infeasible =
+        explain_infeasible(closest, Space(closest), control.stop, std::move(nearest.plan));
   }
   return result;
 }

@@ -7,6 +7,8 @@
 
 #pragma once
 
+#include <optional>
+
 #include "planner/problem/problem.hpp"
 
 namespace stagecraft {
@@ -20,8 +22,12 @@ SearchResult search_each_sharding(SearchResult (*search)(const Problem&, const S
 /// takes less than.
 Duration least_beyond(const Problem& problem, const Plan& plan, Duration least_of_mixed);
 
-/// The question with the one of these whose tightest plan is the nearest to fit; of equals, the
-/// first. Sharding more needs more memory where there is nobody to share with.
-Problem with_least_lacking(const Problem& problem, const std::stop_token& stop);
+/// The one of these questions whose tightest plan is the nearest to fit; of equals, the first.
+/// Sharding more needs more memory where there is nobody to share with.
+struct NearestToFit {
+  Problem problem;
+  std::optional<Candidate> plan;  ///< that, where all that may be is recomputed
+};
+NearestToFit nearest_to_fit(const Problem& problem, const std::stop_token& stop);
 
 }  // namespace stagecraft

@@ -152,9 +152,9 @@ TEST_CASE("what shards more is nearer to fit, unless there is nobody to share wi
     problem.other_sharding = {Sharding::zero2, Sharding::zero3};
     return problem;
   };
-  CHECK(with_least_lacking(of("4xh100"), {}).optimizer.sharding == Sharding::zero3);
-  CHECK(with_least_lacking(of("1xh100"), {}).optimizer.sharding == Sharding::zero1);
-  CHECK(with_least_lacking(of("4xh100"), {}).other_sharding.empty());
+  CHECK(nearest_to_fit(of("4xh100"), {}).problem.optimizer.sharding == Sharding::zero3);
+  CHECK(nearest_to_fit(of("1xh100"), {}).problem.optimizer.sharding == Sharding::zero1);
+  CHECK(nearest_to_fit(of("4xh100"), {}).problem.other_sharding.empty());
   const SearchResult none = search_exact(of("4xh100"), {});
   REQUIRE(none.infeasible);
   CHECK(none.infeasible->short_by > 0);
