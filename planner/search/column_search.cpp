@@ -287,6 +287,15 @@ std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
   constexpr Row let_go{.name = "those done with", .whole = &Self::let_go_of_closed};
   constexpr std::size_t few = 8, all = std::numeric_limits<std::size_t>::max();
   static constexpr std::array rows{
+      // Where nothing fits so far, most cannot: a look at their memory tells sooner than plans.
+      Row{.kind = relax,
+          .name = "what has no room",
+          .applies = &Self::has_no_limit,
+          .choose = &Self::all_by_least,
+          .work = &Self::raise,
+          .gives_up = &Self::has_limit_or_too_many,
+          .at_once = 8,
+          .rounds = 3},
       Row{.kind = propose,
           .name = "balanced pipelines",
           .choose = &Self::all_by_least,

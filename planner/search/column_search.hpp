@@ -5,7 +5,8 @@
 // of columns and depth, with every schedule and microbatch, is a branch of its own, and has a bound
 // that takes no time (planner/relaxations/work_bound.hpp).
 //
-// 1. Every branch whose bound is below the best plan raises it by whole blocks
+// 1. As long as nothing fits, every branch first asks whether its memory can hold anything. Every
+//    branch whose bound is below the best plan raises it by whole blocks
 //    (planner/relaxations/block_packing.hpp), and if it is still below, proposes balanced
 //    pipelines that fit.
 // 2. The best few are improved, cut by cut.
@@ -89,6 +90,7 @@ class ColumnSearch {
   bool is_enough() const { return stops() || gap() <= control_.gap; }
   bool may_prove() const { return may_prove_; }
   bool may_not_prove() const { return !may_prove_; }
+  bool has_no_limit() const { return judge_.limit() >= never; }
   /// And plans are known.
   bool may_prove_limit() const { return may_prove_ && judge_.limit() < never; }
   bool may_prove_thoroughly() const { return may_prove_ && control_.thorough; }
@@ -112,6 +114,9 @@ class ColumnSearch {
   void raise(Batch batch, const Row& row);
   bool are_too_many(const Worked& worked);
   bool are_too_many_to_prove(const Worked& worked);
+  bool has_limit_or_too_many(const Worked& worked) {
+    return !has_no_limit() || are_too_many(worked);
+  }
   void climb(Batch batch, const Row& row);
   void walk(Batch batch, const Row& row);
   void narrow(ColumnBranch& branch);

@@ -249,6 +249,13 @@ class OneOrder {
     return columns_.branches() != 0 && !control_.worth && judge_.limit() < never;
   }
 
+  /// Whether plans of a setting that are no columns may be of use. Not where nothing fits so far,
+  /// the tightest plan neither, and no columns of any setting can.
+  bool has_room_for_others(const Setting& setting) {
+    if (judge_.limit() >= never && are_columns_closed_) return false;
+    return columns_.least_of_all(setting) <= judge_.limit();
+  }
+
   Branches open_chains() {
     return branches_that([&](const Branch& branch) { return branch.is_chain && !is_done(branch); });
   }
@@ -258,18 +265,19 @@ class OneOrder {
   Branches open_by_bound() {
     return by_bound([&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
   }
-  /// Columns know most of them better.
+  /// Columns know most of them better, and all that the bound speaks of.
   Branches others_than_chains() {
     return branches_that([&](const Branch& branch) {
       if (branch.is_chain || !branch.is_timed) return false;
-      return !branch.is_column() || columns_.least_of_all(*branch.setting) <= judge_.limit();
+      if (!branch.is_column()) return !is_done(branch);
+      return !control_.only_scope && has_room_for_others(*branch.setting);
     });
   }
   /// Settings that are searched by columns and may have better plans of other kinds.
   Branches others_than_columns() {
     return by_bound([&](const Branch& branch) {
       return branch.is_column() && has_uneven_layouts(space_, *branch.setting) &&
-             columns_.least_of_all(*branch.setting) <= judge_.limit();
+             has_room_for_others(*branch.setting);
     });
   }
 
@@ -308,6 +316,8 @@ class OneOrder {
                     [&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
     with_part_of_effort(judge_.effort(), leaves_some ? 2 : 1,
                         [&] { columns_.search([this] { report(); }); });
+    const bool has_wide = std::ranges::any_of(branches_, &Branch::is_column);
+    are_columns_closed_ = has_wide && columns_.least() >= never && !judge_.stopped();
   }
 
   /// As many devices as there are.
@@ -343,7 +353,7 @@ class OneOrder {
     UnevenSearch search(space_, judge_);
     for (const Setting* setting : settings) {
       if (stops()) break;
-      if (columns_.least_of_all(*setting) <= judge_.limit()) search.add(*setting);
+      if (has_room_for_others(*setting)) search.add(*setting);
     }
     search.improve([this] { return stops(); });
   }
@@ -405,6 +415,7 @@ class OneOrder {
   Time least_of_all_ = never;           ///< with any replicas, of settings searched by columns
   Time least_of_empty_ = never;         ///< with empty stages, of which columns have none
   bool is_complete_ = true;             ///< all settings were looked at
+  bool are_columns_closed_ = false;     ///< none of them fits
 };
 
 }  // namespace
