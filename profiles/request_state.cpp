@@ -41,7 +41,7 @@ std::int64_t keys_kept(const std::vector<Step>& steps, const Step& attention, st
 std::int64_t numbers_of_attention(const std::vector<Step>& steps, const Step& attention,
                                   std::int64_t tokens, int peers) {
   const bool crosses = attention.name == "cross attention";
-  if (!attention.causal && !crosses) return 0;
+  if ((!attention.causal && !crosses) || attention.rows > 0) return 0;
   if (!has_own_keys(steps) && step_called(steps, "key value down") == nullptr) return 0;
   return keys_kept(steps, attention, tokens) * numbers_of_key(steps, attention, peers);
 }

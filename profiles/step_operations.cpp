@@ -21,6 +21,7 @@ RowCopies copies_of(const Step& step) {
 }
 
 double rows_of(const Step& step, const DeviceShare& share) {
+  if (step.rows > 0) return static_cast<double>(step.rows);
   return step.of_sample ? static_cast<double>(share.setting.microbatch) : share.tokens;
 }
 
@@ -94,11 +95,14 @@ void add_step_product(LayerBuilder& layer, const Step& step, std::span<const Ste
   const double rows = rows_of(step, share);
   const bool divides_inputs = step.split == Split::inputs;
   if (!step.shares_input) {
-    const double kept = divides_inputs || step.of_sample ? rows : share.spread_tokens;
+    const double kept =
+        divides_inputs || step.of_sample || step.rows > 0 ? rows : share.spread_tokens;
     layer.keep(step.name, kept * part.inputs * share.element);
-    if (step.split == Split::outputs && !step.of_sample) gather_rows(layer, step.name, part.inputs);
+    if (step.split == Split::outputs && !step.of_sample && step.rows == 0)
+      gather_rows(layer, step.name, part.inputs);
   }
-  layer.weights(part.outputs * (part.inputs + (step.bias ? 1 : 0)));
+  if (step.rows == 0 || !step.tied)
+    layer.weights(part.outputs * (part.inputs + (step.bias ? 1 : 0)));
   for (const Step& each : beside) {
     const StepPart other = part_of_step(each, share.setting.tensor_parallel);
     layer.weights(other.outputs * (other.inputs + (each.bias ? 1 : 0)));
@@ -140,7 +144,29 @@ void add_step_norm(LayerBuilder& layer, const Step& step) {
   layer.weights(static_cast<double>(step.outputs));
 }
 
+/// Scores of queries that are kept anyway and the rows of a table, which are written, read at each
+/// pair's distance, and added to the scores of the tokens (He et al. 2020, section 3.1).
+void add_scores_of_table(LayerBuilder& layer, const Step& step) {
+  const DeviceShare& share = layer.share();
+  const double heads = std::ceil(static_cast<double>(step.heads) / share.setting.tensor_parallel);
+  const auto width = static_cast<double>(step.score_width);
+  const auto rows = static_cast<double>(step.rows);
+  const double batch = static_cast<double>(share.setting.microbatch) * heads;
+  const double queries = share.tokens * heads / batch;
+  const std::size_t first = layer.operations();
+  layer.activation_product(step.name, batch, queries, rows, width);
+  const double pairs = share.tokens * heads * static_cast<double>(share.setting.sequence);
+  layer.traffic(step.name, 3 * pairs * share.element, 2 * pairs * share.element, true);
+  layer.one_module_since(first);
+  // A table that all heads share is a parameter, and queries of it are nobody else's.
+  const bool shared = step.outputs > 0;
+  layer.keep("position keys", (shared ? share.tokens : rows) * heads * width * share.element);
+  layer.working(share.tokens * heads * rows * share.element);
+  layer.weights(static_cast<double>(step.outputs));
+}
+
 void add_step_attention(LayerBuilder& layer, const Step& step) {
+  if (step.rows > 0) return add_scores_of_table(layer, step);
   const DeviceShare& share = layer.share();
   const int degree = share.setting.tensor_parallel;
   const AttentionCore core{

@@ -37,12 +37,14 @@ void expect_step_range(const Step& step, std::string_view what, std::int64_t val
 
 /// Keys that one token sees.
 double keys_seen(const Step& step, double tokens) {
+  if (step.rows > 0) return static_cast<double>(step.rows);
   const double keys = tokens / static_cast<double>(step.stride);
   return step.window > 0 ? std::min(keys, static_cast<double>(step.window)) : keys;
 }
 
 std::string attention_in_words(const Step& step) {
-  std::string text = step.value_width == 0 ? "indexer" : std::string(step.name);
+  const bool chooses = step.value_width == 0 && step.rows == 0;
+  std::string text = chooses ? "indexer" : std::string(step.name);
   if (step.window > 0) text += concat(" over ", step.window, step.stride > 1 ? " keys" : " tokens");
   if (step.stride > 1) text += concat(" of ", step.stride, " tokens each");
   return text;
@@ -94,6 +96,9 @@ const std::vector<std::string_view>& step_names() {
                                                    "sinks",
                                                    "rotary positions",
                                                    "position biases",
+                                                   "position keys",
+                                                   "position queries",
+                                                   "position scores",
                                                    "indexer query",
                                                    "indexer key",
                                                    "indexer norm",
@@ -172,6 +177,7 @@ void validate(const Step& step) {
   expect_step_range(step, "value_width", step.value_width, 0, 1 << 20);
   expect_step_range(step, "window", step.window, 0, most);
   expect_step_range(step, "stride", step.stride, 1, widest);
+  expect_step_range(step, "rows", step.rows, 0, widest);
   if (step.inputs > 0 && step.outputs > most / step.inputs / step.copies) {
     fail("step \"", step.name, "\": ", step.copies, " x ", step.outputs, " x ", step.inputs,
          " weights are more than anyone can store");
@@ -204,7 +210,8 @@ std::int64_t parameters(const std::vector<Step>& steps) {
 }
 
 double linear_flops(const Step& step, double tokens) {
-  const double rows = step.of_sample ? 1 : tokens;
+  const double read = step.rows > 0 ? static_cast<double>(step.rows) : tokens;
+  const double rows = step.of_sample ? 1 : read;
   const double weights = static_cast<double>(step.outputs) * static_cast<double>(step.inputs);
   switch (step.kind) {
     case StepKind::product:

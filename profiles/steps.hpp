@@ -49,7 +49,8 @@ struct Step {
   std::int64_t active_groups = 1;
   bool bias = false;          ///< of a product or convolution: an element for each output (channel)
   bool of_experts = false;    ///< among those that expert parallelism spreads
-  bool tied = false;          ///< the matrix is another layer's: no parameters of its own
+  bool tied = false;          ///< the matrix is another layer's (of a product of `rows`: another
+                              ///< step's of its own): no parameters of its own
   bool shares_input = false;  ///< reads what the step before it reads, or what is kept anyway
   bool of_sample = false;     ///< once for each sample, not for each token
   Split split = Split::none;
@@ -60,6 +61,9 @@ struct Step {
   std::int64_t value_width = 0;  ///< of one head's values; 0 where scores are all that is wanted
   std::int64_t window = 0;       ///< keys that a token sees at most; 0: all
   std::int64_t stride = 1;       ///< tokens of which one key is made
+  /// Of a table that a product reads in place of tokens, once for each pass, or that are the keys
+  /// of scores; 0: tokens.
+  std::int64_t rows = 0;
   bool causal = true;
   bool operator==(const Step&) const = default;
 };

@@ -29,6 +29,7 @@ constexpr std::array figures{
     Figure{"value_width", &Step::value_width, 0},
     Figure{"window", &Step::window, 0},
     Figure{"stride", &Step::stride, 1},
+    Figure{"rows", &Step::rows, 0},
 };
 
 struct Mark {

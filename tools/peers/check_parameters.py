@@ -50,6 +50,8 @@ MIXER = dict(mamba_n_heads=[8], mamba_n_groups=[1, 2], mamba_d_state=[8, 16], ma
 GPT = dict(vocab_size=[96, 130], n_embd=[32, 64], n_layer=[1, 3], n_head=[4, 8], n_positions=[64],
            n_inner=[None, 80], tie_word_embeddings=FLAG)
 BERT = {k: v for k, v in GROUPED.items() if k != "num_key_value_heads"} | dict(type_vocab_size=[2, 3])
+DEBERTA = dict(BERT, type_vocab_size=[0, 2], position_biased_input=FLAG, legacy=FLAG, relative_attention=FLAG,
+               max_relative_positions=[-1, 40], pos_att_type=[None, "c2p|p2c", ["c2p"], ["p2c"], ["p2c", "c2p"]])
 BIAS = dict(attention_bias=FLAG)
 WIDTH = dict(head_dim=[8, 16, 24])
 
@@ -84,6 +86,16 @@ OWN_KEYS = drop(GROUPED, "num_key_value_heads")
 CHOOSES = dict(index_n_heads=[2, 4], index_head_dim=[16], index_topk=[8],
                indexer_types=lambda draw, drawn: ["full"] + [
                    draw.choice(["full", "shared"]) for _ in range(drawn["num_hidden_layers"] - 1)])
+
+def gemma_tower(draw, hidden):
+    """Of T5Gemma, whose towers differ in all but their width."""
+    blocks = draw.choice([1, 2, 3])
+    return dict(vocab_size=draw.choice([96, 130]), hidden_size=hidden, intermediate_size=draw.choice([48, 80]),
+                num_hidden_layers=blocks, num_attention_heads=draw.choice([4, 8]), sliding_window=8,
+                num_key_value_heads=draw.choice([1, 2, 4]), head_dim=draw.choice([8, 16]),
+                attention_bias=draw.choice(FLAG), layer_types=[
+                    draw.choice(["full_attention", "sliding_attention"]) for _ in range(blocks)])
+
 
 FAMILIES = {
     "llama": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG),
@@ -202,12 +214,37 @@ FAMILIES = {
     "hunyuan_v1_dense": dict(GROUPED, **BIAS, head_dim=[8, 16]),
     "hunyuan_v1_moe": dict(GROUPED, **BIAS, head_dim=[8, 16], num_experts=[4], moe_topk=[1, 2]),
     "t5": T5, "mt5": T5, "umt5": T5,
+    "switch_transformers": dict(
+        vocab_size=[96], d_model=[32, 64], d_kv=[8, 16], d_ff=[48], num_layers=[1, 3, 6], num_heads=[4],
+        num_decoder_layers=[None, 2, 4], num_sparse_encoder_layers=[0, 1, 2, 3],
+        num_sparse_decoder_layers=[0, 1, 2], num_experts=[4, 8], router_bias=FLAG,
+        relative_attention_num_buckets=[8, 32], tie_word_embeddings=FLAG),
+    "t5gemma": dict(encoder=lambda draw, drawn: gemma_tower(draw, 64), decoder=lambda draw, drawn: gemma_tower(draw, 64),
+                    tie_word_embeddings=FLAG),
+    "inkling_text": dict(
+        drop(GROUPED, "tie_word_embeddings"), **WIDTH, **DENSE_FIRST, **EXPERTS, n_routed_experts=[4, 8],
+        n_shared_experts=[1, 2], swa_num_attention_heads=[4, 8], swa_num_key_value_heads=[1, 2, 4],
+        swa_head_dim=[8, 16], sliding_window_size=[8, 12], d_rel=[4, 8], rel_extent=[16, 20],
+        conv_kernel_size=[2, 4], local_layer_ids=[None, [0], [0, 2]],
+        layer_types=lambda draw, drawn: draw.choice([None, words("hybrid", "hybrid_sliding")(draw, drawn)])),
+    "doge": dict(GROUPED, **WIDTH, **BIAS, mlp_bias=FLAG, sliding_window=[None, 8], keep_window_size=[8]),
+    "jetmoe": dict(drop(GROUPED, "num_attention_heads"), kv_channels=[8, 16], num_local_experts=[4, 8],
+                   num_experts_per_tok=[1, 2]),
+    "voxtral_realtime_text": dict(GROUPED, **WIDTH, sliding_window=[None, 8]),
     "bart": BART, "mbart": BART, "plbart": BART, "mvp": BART, "blenderbot": BART,
     "blenderbot-small": BART, "marian": BART, "pegasus": BART, "m2m_100": BART,
     "bert": BERT, "roberta": BERT, "xlm-roberta": BERT, "camembert": BERT, "data2vec-text": BERT,
     "roberta-prelayernorm": BERT, "xlm-roberta-xl": BERT, "megatron-bert": BERT,
     "ernie": dict(BERT, use_task_id=FLAG, task_type_vocab_size=[3, 5]),
     "electra": dict(BERT, embedding_size=[16, 32, 64]),
+    "deberta": dict(DEBERTA), "deberta-v2": dict(
+        DEBERTA, position_buckets=[-1, 16], share_att_key=FLAG, norm_rel_ebd=["none", "layer_norm"],
+        conv_kernel_size=[0, 3], conv_groups=[1, 2]),
+    "esm": dict(drop(BERT, "type_vocab_size"), position_embedding_type=["absolute", "rotary"],
+                emb_layer_norm_before=[None, *FLAG], mask_token_id=[2]),
+    "roformer": dict(BERT, embedding_size=[None, 16], rotary_value=FLAG),
+    "rembert": dict(BERT, input_embedding_size=[16, 24], output_embedding_size=[40, 48]),
+    "layoutlm": dict(BERT, max_2d_position_embeddings=[48, 64]),
     "distilbert": dict(vocab_size=[96, 130], dim=[32, 64], n_layers=[1, 3], n_heads=[4, 8],
                        hidden_dim=[48, 80], max_position_embeddings=[64], tie_word_embeddings=FLAG),
     "mpnet": dict(drop(BERT, "type_vocab_size"), relative_attention_num_buckets=[8, 32]),
@@ -424,7 +461,8 @@ LARGER = {
     "glm5_next": "glm5_next_text", "glmga": "glm4v_text", "granite_docling": "granite_docling_text",
     "hunyuan_vl": "hunyuan_vl_text", "lfm3_vl": "lfm3", "mistral_large4": "mistral_large4_text",
     "molmo2": "molmo2_text", "muse_glimmer": "muse_glimmer_text", "muse_spark": "muse_spark_text",
-    "step3p7": "step3p5", "unlimited_ocr": "unlimited_ocr_text",
+    "step3p7": "step3p5", "unlimited_ocr": "unlimited_ocr_text", "inkling_mm_model": "inkling_text",
+    "voxtral_realtime": "voxtral_realtime_text", "nemotron_h_omni": "nemotron_h",
 }
 
 # Defaults of the class that transformers itself cannot build, mended.
@@ -439,6 +477,7 @@ DEFAULTS = {
     "dbrx": dict(attn_config={"rope_theta": 1e4}),
     "hunyuan_vl_text": dict(head_dim=128),
     "deepseek_ocr2_text": dict(mlp_layer_types=["dense"] + ["sparse"] * 31, num_experts_per_tok=6),
+    "esm": dict(vocab_size=33, pad_token_id=1),
     "dots1": dict(n_routed_experts=128, n_shared_experts=2, num_experts_per_tok=6),
 }
 
@@ -489,7 +528,8 @@ def expected_counts(config, model_class):
         model = model_class(config)
     layers = {}
     for name, parameter in model.named_parameters():
-        match = LAYER.search(name)
+        # The convolution beside DeBERTa's first block stands behind all of them.
+        match = LAYER.search(name.replace(".encoder.conv.", ".encoder.layer.0.conv."))
         if match:
             # Of encoders and decoders side by side each has its own.
             side = re.search(r"(?:^|\.)(encoder|decoder)\.", name)
@@ -557,6 +597,8 @@ def ties_words(config):
             model = transformers.AutoModelForImageTextToText.from_config(config)
     except (ImportError, ValueError):  # its eyes need a package, or have heads that do not divide
         return bool(getattr(config, "tie_word_embeddings", False))
+    if model.get_output_embeddings() is None:  # its language part is a model with a head
+        model = model.language_model
     return model.get_output_embeddings().weight is model.get_input_embeddings().weight
 
 

@@ -368,7 +368,7 @@ void add_form(Line& line, const Model& model) {
     const Layer& layer = model.layers[static_cast<std::size_t>(block)];
     std::int64_t own = 0;
     for (const Step& step : layer.steps) {
-      if (step.kind != StepKind::attention) continue;
+      if (step.kind != StepKind::attention || step.rows > 0) continue;
       own = step.window;
       sinks = sinks || step.outputs > 0;
     }

@@ -24,8 +24,9 @@ constexpr std::array known_heads{
     NamedHead{"ForImageClassification", ModelHead::sequence},
     NamedHead{"ForTokenClassification", ModelHead::tokens},
     NamedHead{"ForQuestionAnswering", ModelHead::spans},
-    NamedHead{"VLChatModel", ModelHead::words},  // InternVL's own classes
-    NamedHead{"MTModel", ModelHead::words},      // Marian's class with a head
+    NamedHead{"VLChatModel", ModelHead::words},        // InternVL's own classes
+    NamedHead{"MTModel", ModelHead::words},            // Marian's class with a head
+    NamedHead{"Omni_Reasoning_V3", ModelHead::words},  // NVIDIA's own class of Nemotron 3 Omni
     NamedHead{"Model", ModelHead::none},
 };
 
@@ -106,9 +107,9 @@ class Assembly {
   /// Encoder, then decoder, each of whose blocks reads the encoder's last states, too.
   void add_encoder() {
     const bool own = !blueprint_.decoder_embedding.empty();
-    const bool tied = !own || blueprint_.numbers.tied_head;
+    const bool tied = (!own || blueprint_.numbers.tied_head) && !blueprint_.own_words;
     Steps first = blueprint_.embedding;
-    if (!tied) {
+    if (!tied && !blueprint_.own_words) {
       Step table = first.front();
       first.push_back(
           {.kind = StepKind::numbers, .name = table.name, .outputs = parameters(table)});
@@ -124,6 +125,7 @@ class Assembly {
     for (Step& step : again) step.tied = !own;
     again.front().tied = tied;
     const int words = add("decoder_embedding", LayerKind::embedding, again);
+    if (blueprint_.own_words) words_ = words;
     std::int64_t shared = 0;
     for (Step step : again) {
       if (std::exchange(step.tied, false)) shared += parameters(step);
@@ -149,11 +151,14 @@ class Assembly {
   }
 
   Model take() { return std::move(model_); }
+  /// The layer with the words that the head may share.
+  int words() const { return words_; }
 
  private:
   const Blueprint& blueprint_;
   Model model_;
   std::optional<int> encoded_;
+  int words_ = 0;
 };
 
 }  // namespace
@@ -206,7 +211,9 @@ Blueprint encoder_of(Blueprint blueprint) {
 Model assemble(std::string name, const Blueprint& blueprint, ModelHead head, std::int64_t classes,
                std::int64_t sequence) {
   // Classes of tokens are the encoder's business in the library, too.
-  if (!blueprint.encoder.empty() && (head == ModelHead::encoder || head == ModelHead::tokens))
+  const bool encodes =
+      head == ModelHead::encoder || (head == ModelHead::tokens && !blueprint.own_words);
+  if (!blueprint.encoder.empty() && encodes)
     return assemble(std::move(name), encoder_of(blueprint), head, classes, sequence);
   Assembly assembly(blueprint);
   if (blueprint.encoder.empty()) {
@@ -225,8 +232,10 @@ Model assemble(std::string name, const Blueprint& blueprint, ModelHead head, std
   model.transformer = blueprint.numbers;
   model.transformer->tied_head = blueprint.numbers.tied_head && head == ModelHead::words;
   if (model.transformer->tied_head) {
-    const Step& words = blueprint.embedding.front();
-    model.ties.push_back({0, last, words.outputs * words.inputs});
+    const Steps& embedding =
+        blueprint.own_words ? blueprint.decoder_embedding : blueprint.embedding;
+    const Step& words = embedding.front();
+    model.ties.push_back({assembly.words(), last, words.outputs * words.inputs});
   }
   return make_stepped(std::move(model), sequence);
 }

@@ -29,6 +29,8 @@ struct Blueprint {
   /// Of theirs, where it has more than the words (which it shares if the head does; the library
   /// keeps a third table, which nobody reads, if not); none: `embedding` once more, all of it tied.
   Steps decoder_embedding;
+  bool own_words =
+      false;           ///< the decoder's words are no other's but its head's, where that is tied
   Steps encoder_last;  ///< the norm behind it
   std::vector<Steps> blocks;
   Steps last;                      ///< before any head: the last norm

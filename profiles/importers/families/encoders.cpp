@@ -3,15 +3,11 @@
 #include <algorithm>
 
 #include "profiles/error.hpp"
+#include "profiles/importers/families/encoders.hpp"
 #include "profiles/importers/families/families.hpp"
 
 namespace stagecraft {
 
-namespace {
-
-constexpr auto with_shift = NormWeights::weight_and_bias;
-
-/// Norms stand behind attention and feed-forward, or before them.
 Steps bert_block(const GroupedAttention& shape, std::int64_t inner, bool norms_before) {
   const Steps feeding = feed_forward(
       {.hidden = shape.hidden, .inner = inner, .gated = false, .up_bias = true, .down_bias = true});
@@ -24,15 +20,17 @@ Steps bert_block(const GroupedAttention& shape, std::int64_t inner, bool norms_b
   return steps;
 }
 
-/// What BERT's relatives differ in.
-struct BertRow {
-  Defaults sizes;
-  std::int64_t token_types = 2;
-  bool norms_before = false;    ///< of attention and feed-forward; then one is last
-  bool norms_words = true;      ///< a norm follows words and positions
-  bool pads_positions = false;  ///< positions start behind the row of the padding token
-  bool bias_twice = false;      ///< where the head is not tied, its bias is kept twice
-};
+void add_bert_heads(Blueprint& blueprint, bool bias_twice) {
+  const std::int64_t hidden = blueprint.numbers.hidden;
+  blueprint.pooler = {pooling(hidden, hidden)};
+  blueprint.transform = {product("transform", hidden, hidden, true),
+                         norm("last norm", hidden, with_shift)};
+  if (bias_twice && !blueprint.numbers.tied_head)
+    blueprint.transform.push_back(numbers("transform", blueprint.numbers.vocabulary));
+  blueprint.spans_of_labels = true;
+  blueprint.head_bias = true;
+  blueprint.classes_bias = true;
+}
 
 Blueprint read_bert_family(Keys& keys, const BertRow& row) {
   keys.need({"intermediate_size", "max_position_embeddings"});
@@ -55,26 +53,13 @@ Blueprint read_bert_family(Keys& keys, const BertRow& row) {
   shape.causal = numbers.causal;
   blueprint.blocks.assign(static_cast<std::size_t>(sizes.blocks),
                           bert_block(shape, sizes.inner, row.norms_before));
-  blueprint.pooler = {pooling(sizes.hidden, sizes.hidden)};
-  blueprint.transform = {product("transform", sizes.hidden, sizes.hidden, true),
-                         norm("last norm", sizes.hidden, with_shift)};
-  if (row.bias_twice && !numbers.tied_head)
-    blueprint.transform.push_back(stagecraft::numbers("transform", sizes.vocabulary));
+  add_bert_heads(blueprint, row.bias_twice);
   blueprint.pools_alone = true;
-  blueprint.spans_of_labels = true;
-  blueprint.head_bias = true;
-  blueprint.classes_bias = true;
   keys.ignore({"position_embedding_type", "attention_probs_dropout_prob", "pooler_fc_size",
                "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
                "pooler_type", "directionality"});
   return blueprint;
 }
-
-constexpr Defaults base_sizes(std::int64_t vocabulary) {
-  return {vocabulary, 768, 3072, 12, 12, 0, 0, 512};
-}
-
-}  // namespace
 
 Blueprint read_bert(Keys& keys) {
   return read_bert_family(keys, {.sizes = base_sizes(30522), .bias_twice = true});
@@ -168,12 +153,7 @@ Blueprint read_distilbert(Keys& keys) {
   shape.causal = false;
   blueprint.blocks.assign(static_cast<std::size_t>(sizes.blocks),
                           bert_block(shape, sizes.inner, false));
-  blueprint.pooler = {pooling(sizes.hidden, sizes.hidden)};
-  blueprint.transform = {product("transform", sizes.hidden, sizes.hidden, true),
-                         norm("last norm", sizes.hidden, with_shift)};
-  blueprint.spans_of_labels = true;
-  blueprint.head_bias = true;
-  blueprint.classes_bias = true;
+  add_bert_heads(blueprint, false);
   return blueprint;
 }
 
@@ -228,15 +208,8 @@ Blueprint read_turned_family(Keys& keys, const TurnedRow& row) {
                                  .down_bias = row.down_bias}));
   block.push_back(norm("second norm", sizes.hidden, with_shift));
   blueprint.blocks.assign(static_cast<std::size_t>(sizes.blocks), block);
-  blueprint.pooler = {pooling(sizes.hidden, sizes.hidden)};
-  blueprint.transform = {product("transform", sizes.hidden, sizes.hidden, true),
-                         norm("last norm", sizes.hidden, with_shift)};
-  if (row.bias_twice && !blueprint.numbers.tied_head)
-    blueprint.transform.push_back(numbers("transform", sizes.vocabulary));
+  add_bert_heads(blueprint, row.bias_twice);
   blueprint.pools_alone = row.pools_alone;
-  blueprint.spans_of_labels = true;
-  blueprint.head_bias = true;
-  blueprint.classes_bias = true;
   keys.ignore({"position_embedding_type", "attention_probs_dropout_prob", "is_decoder"});
   return blueprint;
 }

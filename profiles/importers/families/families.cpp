@@ -37,6 +37,12 @@ constexpr std::array families{
     Family{"megatron-bert", read_megatron_bert},
     Family{"ernie", read_ernie},
     Family{"electra", read_electra},
+    Family{"deberta", read_deberta},
+    Family{"deberta-v2", read_deberta_v2},
+    Family{"esm", read_esm},
+    Family{"roformer", read_roformer},
+    Family{"rembert", read_rembert},
+    Family{"layoutlm", read_layoutlm},
     Family{"distilbert", read_distilbert},
     Family{"mpnet", read_mpnet},
     Family{"nomic_bert", read_nomic_bert},
@@ -58,6 +64,12 @@ constexpr std::array families{
     Family{"marian", read_marian},
     Family{"pegasus", read_pegasus},
     Family{"m2m_100", read_m2m_100},
+    Family{"switch_transformers", read_switch_transformers},
+    Family{"t5gemma", read_t5gemma},
+    Family{"inkling_text", read_inkling},
+    Family{"doge", read_doge},
+    Family{"jetmoe", read_jetmoe},
+    Family{"voxtral_realtime_text", read_voxtral_realtime},
     Family{"deepseek_v2", read_deepseek_v2},
     Family{"deepseek_v3", read_deepseek_v3},
     Family{"deepseek_v32", read_deepseek_v32},
@@ -136,12 +148,29 @@ struct Unsaid {
 };
 constexpr std::string_view shares_blocks =
     "blocks that stand apart share their weights, and read the words once more";
+constexpr std::string_view sees_marked =
+    "tokens see a window, and those that the input marks see all";
+constexpr std::string_view sees_random =
+    "tokens see a window, some tokens that all see, and blocks drawn by chance";
 constexpr std::array unsaid{
     Unsaid{"zamba", shares_blocks},
     Unsaid{"zamba2", shares_blocks},
     Unsaid{"hrm_text", "blocks run several times, one stack within the other"},
     Unsaid{"albert", "all its blocks are one and the same, run several times"},
     Unsaid{"mllama_text_model", "some blocks attend to what images were encoded to"},
+    Unsaid{"whisper",
+           "its encoder reads always as many frames of sound, however few words its "
+           "decoder writes"},
+    Unsaid{"longformer", sees_marked},
+    Unsaid{"led", sees_marked},
+    Unsaid{"big_bird", sees_random},
+    Unsaid{"bigbird_pegasus", sees_random},
+    Unsaid{"reformer", "hashes of keys choose what a token sees"},
+    Unsaid{"fnet", "Fourier transforms stand in the place of attention"},
+    Unsaid{"inkling2_text", "each half of a block reads a weighed sum of what earlier ones left"},
+    Unsaid{"diffusion_gemma_text",
+           "its encoder and decoder are the same blocks, and the decoder "
+           "refines its words in many passes"},
     Unsaid{"blt", "its words are patches of bytes, as long as the text has them"},
 };
 

@@ -121,6 +121,7 @@ constexpr std::array tie_rows{
     TieRow{"video_llava", TieRule::outer_or_untied},
     TieRow{"vipllava", TieRule::outer_or_untied},
     TieRow{"voxtral", TieRule::never},
+    TieRow{"voxtral_realtime", TieRule::outer_or_tied},
 };
 
 /// What a model is for, if its texts only steer that.

@@ -1205,6 +1205,85 @@ const std::vector<Counted>& counted_families() {
        R"("rope_parameters": {"mrope_section": [0, 0, 2], "rope_theta": 500000.0, )"
        R"("rope_type": "default"}, "moe_num_experts": 8, )"
        R"("moe_num_shared_experts": 1, "moe_intermediate_size": [40, 24])"},
+      {"deberta", 124'685'913, "", 64'224,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("type_vocab_size": 0, "position_biased_input": false, "legacy": false, )"
+       R"("relative_attention": true, "max_relative_positions": 40, "pos_att_type": )"
+       R"(["c2p", "p2c"])"},
+      {"deberta-v2", 879'999'588, "", 68'464,
+       R"("vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 4, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("type_vocab_size": 2, "position_biased_input": true, "legacy": true, )"
+       R"("relative_attention": true, "max_relative_positions": 40, "pos_att_type": )"
+       R"(["p2c", "c2p"], "position_buckets": 16, "share_att_key": true, )"
+       R"("norm_rel_ebd": "layer_norm", "conv_kernel_size": 3, "conv_groups": 1)"},
+      {"esm", 86'461'618, R"("vocab_size": 33)", 182'705,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 8, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("position_embedding_type": "absolute", "emb_layer_norm_before": true, )"
+       R"("mask_token_id": 2)"},
+      {"roformer", 124'197'968, "", 213'428,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 7, )"
+       R"("num_attention_heads": 8, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("type_vocab_size": 2, "embedding_size": 64, "rotary_value": false)"},
+      {"rembert", 993'263'548, "", 176'986,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 3, "input_embedding_size": 16, "output_embedding_size": )"
+       R"(40)"},
+      {"switch_transformers", 317'312'256, "", 123'744,
+       R"("vocab_size": 96, "d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 3, )"
+       R"("num_heads": 4, "num_decoder_layers": 3, "num_sparse_encoder_layers": 0, )"
+       R"("num_sparse_decoder_layers": 1, "num_experts": 4, "router_bias": false, )"
+       R"("relative_attention_num_buckets": 8, "tie_word_embeddings": false)"},
+      {"t5gemma", 5'596'853'760, "", 282'624,
+       R"("encoder": {"vocab_size": 130, "hidden_size": 64, "intermediate_size": 80, )"
+       R"("num_hidden_layers": 3, "num_attention_heads": 4, "sliding_window": 8, )"
+       R"("num_key_value_heads": 2, "head_dim": 16, "attention_bias": false, )"
+       R"("layer_types": ["full_attention", "full_attention", "sliding_attention"]}, )"
+       R"("decoder": {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 48, )"
+       R"("num_hidden_layers": 3, "num_attention_heads": 8, "sliding_window": 8, )"
+       R"("num_key_value_heads": 4, "head_dim": 16, "attention_bias": true, )"
+       R"("layer_types": ["sliding_attention", "sliding_attention", )"
+       R"("full_attention"]}, "tie_word_embeddings": false)"},
+      {"inkling_text", 975'340'270'146, "", 75'186,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": )"
+       R"(48, "max_position_embeddings": 128, "head_dim": 24, "mlp_layer_types": )"
+       R"(["dense", "dense"], "num_experts_per_tok": 1, "moe_intermediate_size": 40, )"
+       R"("n_routed_experts": 4, "n_shared_experts": 2, "swa_num_attention_heads": )"
+       R"(8, "swa_num_key_value_heads": 1, "swa_head_dim": 16, )"
+       R"("sliding_window_size": 12, "d_rel": 8, "rel_extent": 16, )"
+       R"("conv_kernel_size": 2, "local_layer_ids": [0], "layer_types": )"
+       R"(["hybrid_sliding", "hybrid"])"},
+      {"doge", 403'055'872, "", 218'860,
+       R"("vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 6, )"
+       R"("num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": )"
+       R"(80, "max_position_embeddings": 128, "tie_word_embeddings": false, )"
+       R"("head_dim": 24, "attention_bias": false, "mlp_bias": true, )"
+       R"("keep_window_size": 8)"},
+      {"jetmoe", 4'293'888'000, "", 111'552,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 1, )"
+       R"("num_key_value_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("kv_channels": 16, "num_local_experts": 4, "num_experts_per_tok": 1)"},
+      {"voxtral_realtime_text", 7'119'048'704, "", 27'872,
+       R"("architectures": ["VoxtralRealtimeTextModel"], "vocab_size": 130, )"
+       R"("hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 8, )"
+       R"("num_key_value_heads": 2, "intermediate_size": 48, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": false, "head_dim": )"
+       R"(8, "sliding_window": 8)"},
+      {"layoutlm", 113'250'618, "", 96'354,
+       R"("vocab_size": 130, "hidden_size": 64, "num_hidden_layers": 2, )"
+       R"("num_attention_heads": 4, "intermediate_size": 80, )"
+       R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
+       R"("type_vocab_size": 3, "max_2d_position_embeddings": 64)"},
   };
   return rows;
 }

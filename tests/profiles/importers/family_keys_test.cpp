@@ -39,6 +39,64 @@ std::string windows_by_default(const std::string& family, int layers, const std:
 
 }  // namespace
 
+namespace {
+
+/// Of a block of DeBERTa's, in a microbatch of so many samples of 128 tokens.
+double flops_of_positions(const Model& model, std::int64_t microbatch) {
+  const WorkSetting setting{.microbatch = microbatch, .sequence = 128};
+  double flops = 0;
+  for (const Operation& operation :
+       layer_operations(*model.transformer, model.layers[1], setting).operations) {
+    if (operation.pass == Pass::forward && operation.name.starts_with("position"))
+      flops += operation.flops;
+  }
+  return flops;
+}
+
+}  // namespace
+
+TEST_CASE("scores of distances are as many as there are rows, their projections once a pass") {
+  const auto model_of = [](const std::string& more) {
+    return import_text(
+               R"({"model_type": "deberta-v2", "hidden_size": 64, "num_hidden_layers": 2,
+                   "num_attention_heads": 4, "intermediate_size": 80, "vocab_size": 96,
+                   "max_position_embeddings": 128, "position_buckets": 16,
+                   "pos_att_type": "c2p|p2c")" +
+               more + "}")
+        .model;
+  };
+  const Model plain = model_of("");
+  const Model relative = model_of(R"(, "relative_attention": true)");
+  const Model shared = model_of(R"(, "relative_attention": true, "share_att_key": true)");
+  // 16 buckets on either side; for each of two kinds of scores.
+  const double projections = 2 * 2.0 * 32 * 64 * 64, scores = 2 * 2.0 * 128 * 32 * 64;
+  CHECK(relative.layers[1].flops_forward - plain.layers[1].flops_forward == projections + scores);
+  CHECK(shared.layers[1].flops_forward == relative.layers[1].flops_forward);
+  CHECK(flops_of_positions(plain, 1) == 0);
+  CHECK(flops_of_positions(relative, 1) == projections + scores);
+  CHECK(flops_of_positions(relative, 3) == projections + 3 * scores);
+  CHECK(relative.layers[1].parameters - plain.layers[1].parameters == 2 * (64 * 64 + 64));
+  CHECK(shared.layers[1].parameters == plain.layers[1].parameters);
+  CHECK(relative.layers[0].parameters - plain.layers[0].parameters == 32 * 64);
+}
+
+TEST_CASE("the head of two towers with words of their own shares the decoder's") {
+  const std::string tower = R"({"vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 48)";
+  const auto text_of = [&](const std::string& encoder) {
+    return R"({"model_type": "t5gemma", "encoder": )" + encoder + R"(, "decoder": )" + tower + "}}";
+  };
+  const Model model = import_text(text_of(tower + "}")).model;
+  REQUIRE(model.ties.size() == 1);
+  CHECK(model.layers[static_cast<std::size_t>(model.ties[0].owner)].name == "decoder_embedding");
+  CHECK(model.layers[static_cast<std::size_t>(model.ties[0].user)].name == "head");
+  CHECK(model.ties[0].parameters == 96 * 64);
+  CHECK_THAT(
+      message_of([&] { import_text(text_of(R"({"hidden_size": 96, "num_hidden_layers": 1})")); }),
+      ContainsSubstring("states of the encoder are 96 wide, those of the decoder 64; only "
+                        "towers of one width are known here"));
+}
+
 TEST_CASE("without layer_types blocks have windows as the family's class gives them") {
   CHECK(windows_by_default("cwm", 9, "") == "FSSSFSSSF");
   CHECK(windows_by_default("granite_swa", 6, "") == "FSSSFS");

@@ -312,8 +312,11 @@ TEST_CASE("what is missing or does not fit is named, never guessed") {
   const auto complaint = [](const std::string& config) {
     return message_of([&] { import_config(config); });
   };
+  CHECK_THAT(complaint(llama_like("ibert", shape(64, 2, 4, 2, 96, 100))),
+             ContainsSubstring("model_type: the layers of \"ibert\" models are not known"));
   CHECK_THAT(complaint(llama_like("whisper", shape(64, 2, 4, 2, 96, 100))),
-             ContainsSubstring("model_type: the layers of \"whisper\" models are not known"));
+             ContainsSubstring("model_type: the layers of \"whisper\" models cannot be described "
+                               "here: its encoder reads always as many frames of sound"));
   CHECK_THAT(
       complaint(llama_like("lama", "\"a\": 1")),
       ContainsSubstring("the nearest known name, \"llama\", is another family unless \"lama\" "
