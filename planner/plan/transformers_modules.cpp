@@ -30,7 +30,8 @@ constexpr std::array architectures{
                   "vaultgemma helium jais2 hyperclovax dots1 flex_olmo mellum kolibri1 "
                   "flint aria_text cohere2_moe laguna gemma4_unified_text axk1 youtu "
                   "minicpm3 bitnet diffllama beam cohere_compass_text emu3_text_model "
-                  "mistral4 axk2 bailing_hybrid olmo_hybrid minimax_m3_vl_text kimi_k2",
+                  "mistral4 axk2 bailing_hybrid olmo_hybrid minimax_m3_vl_text kimi_k2 "
+                  "eurobert longcat_flash zaya dots3_note_text inkling_text doge jetmoe",
                   "model.embed_tokens", "model.layers.", "model.norm lm_head"},
     Architectures{"gpt2 gpt_bigcode gpt_neo gpt-sw3", "transformer.wte transformer.wpe",
                   "transformer.h.", "transformer.ln_f lm_head"},
@@ -64,6 +65,32 @@ constexpr std::array architectures{
                   "roberta.encoder.LayerNorm lm_head"},
     Architectures{"megatron-bert", "bert.embeddings", "bert.encoder.layer.", "bert.encoder.ln cls"},
     Architectures{"ernie", "ernie.embeddings", "ernie.encoder.layer.", "cls"},
+    Architectures{"deberta", "deberta.embeddings deberta.encoder.rel_embeddings",
+                  "deberta.encoder.layer.", "cls lm_predictions"},
+    Architectures{"deberta-v2",
+                  "deberta.embeddings deberta.encoder.rel_embeddings deberta.encoder.LayerNorm "
+                  "deberta.encoder.conv",
+                  "deberta.encoder.layer.", "cls lm_predictions"},
+    Architectures{"esm", "esm.embeddings", "esm.encoder.layer.",
+                  "esm.encoder.emb_layer_norm_after esm.contact_head lm_head"},
+    Architectures{
+        "roformer",
+        "roformer.embeddings roformer.embeddings_project roformer.encoder.embed_positions",
+        "roformer.encoder.layer.", "cls"},
+    Architectures{"rembert", "rembert.embeddings rembert.encoder.embedding_hidden_mapping_in",
+                  "rembert.encoder.layer.", "cls"},
+    Architectures{"layoutlm", "layoutlm.embeddings", "layoutlm.encoder.layer.",
+                  "layoutlm.pooler cls"},
+    Architectures{"distilbert", "distilbert.embeddings", "distilbert.transformer.layer.",
+                  "vocab_transform vocab_layer_norm vocab_projector"},
+    Architectures{"mpnet", "mpnet.embeddings mpnet.encoder.relative_attention_bias",
+                  "mpnet.encoder.layer.", "lm_head"},
+    Architectures{"nomic_bert", "nomic_bert.embeddings", "nomic_bert.layers.", "cls"},
+    Architectures{"gte", "gte.embeddings", "gte.layers.", "lm_head"},
+    Architectures{"jina_embeddings_v3", "roberta.embeddings", "roberta.layers.", "lm_head"},
+    Architectures{"openai-gpt", "transformer.tokens_embed transformer.positions_embed",
+                  "transformer.h.", "lm_head"},
+    Architectures{"ctrl", "transformer.w", "transformer.h.", "transformer.layernorm lm_head"},
     Architectures{"modernbert", "model.embeddings", "model.layers.",
                   "model.final_norm head decoder"},
     Architectures{"modernbert-decoder", "model.embeddings", "model.layers.",
@@ -116,6 +143,18 @@ std::string absent_modules(std::string_view type, const Json& config) {
   if (type == "electra" &&
       integer_of(config, "embedding_size", 128) == integer_of(config, "hidden_size", 256))
     absent = " embeddings_project";
+  if (type == "roformer") {
+    const std::int64_t width = integer_of(config, "hidden_size", 768);
+    if (integer_of(config, "embedding_size", width) == width) absent = " embeddings_project";
+  }
+  if (type == "deberta" || type == "deberta-v2") {
+    absent = is_on(config, "legacy", true) ? " lm_predictions" : " cls";
+    if (!is_on(config, "relative_attention", false)) absent += " rel_embeddings";
+    if (integer_of(config, "conv_kernel_size", 0) == 0) absent += " conv";
+    const bool normed = config.contains("norm_rel_ebd") && config["norm_rel_ebd"].is_string() &&
+                        config["norm_rel_ebd"].string().find("layer_norm") != std::string::npos;
+    if (!normed) absent += " LayerNorm";
+  }
   if (type == "opt") {
     const std::int64_t width = integer_of(config, "hidden_size", 768);
     if (integer_of(config, "word_embed_proj_dim", width) == width)
