@@ -159,7 +159,8 @@ const std::vector<FlagMeaning>& meanings() {
         "--failed", "--dead", "--down", "--drop", "--broken", "--kill"},
        {"--exclude"},
        {},
-       "stagecraft plan MODEL CLUSTER --exclude DEVICES plans without them, and stagecraft simulate "
+       "stagecraft plan MODEL CLUSTER --exclude DEVICES plans without them, and stagecraft "
+       "simulate "
        "PLAN --stop DEVICE@TIME stops one within a step"},
       {{"--slow-device", "--straggler", "--slow"}, {"--slow"}},
       {{"--out", "--output-file", "--save"}, {"--output"}},
