@@ -3,6 +3,8 @@
 //   tests_fuzz                                     a few hundred inputs for each reader
 //   STAGECRAFT_FUZZ=1000000 tests_fuzz '[many]'    as many for each; STAGECRAFT_FUZZ_SEED=2 draws
 //                                                  others, STAGECRAFT_FUZZ_READER=plan takes one
+//   STAGECRAFT_FUZZ=100000 tests_fuzz '[guided]'   as many for each, led by what they reach; with
+//                                                  the same variables, of the preset dev alone
 
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -26,6 +28,8 @@
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
 #include "tests/catch.hpp"
+#include "tests/fuzz/guidance.hpp"
+#include "tests/fuzz/hidden_word.hpp"
 #include "tests/fuzz/mutations.hpp"
 #include "tests/fuzz/readers.hpp"
 
@@ -168,15 +172,23 @@ long from_environment(const char* name, long otherwise) {
   return text == nullptr ? otherwise : std::strtol(text, nullptr, 10);
 }
 
+std::mt19937_64 chosen_random() {
+  return std::mt19937_64(static_cast<std::uint64_t>(from_environment("STAGECRAFT_FUZZ_SEED", 1)));
+}
+
+/// All, or the one that STAGECRAFT_FUZZ_READER names.
+std::vector<Reader> chosen_readers() {
+  const char* only = std::getenv("STAGECRAFT_FUZZ_READER");
+  return only == nullptr ? readers() : std::vector{reader_named(only)};
+}
+
 void read_mutations(long runs) {
   watch_for_crashes();
   const Scratch scratch;
-  const char* only = std::getenv("STAGECRAFT_FUZZ_READER");
-  for (const Reader& reader : readers()) {
-    if (only != nullptr && reader.name != only) continue;
+  for (const Reader& reader : chosen_readers()) {
     const std::vector<std::string> inputs = inputs_of(reader);
     REQUIRE_FALSE(inputs.empty());
-    std::mt19937_64 random(static_cast<std::uint64_t>(from_environment("STAGECRAFT_FUZZ_SEED", 1)));
+    std::mt19937_64 random = chosen_random();
     long accepted = 0;
     double longest = 0;
     const double start = processor_seconds();
@@ -192,6 +204,29 @@ void read_mutations(long runs) {
                  reader.name, runs, accepted, processor_seconds() - start, 1000 * longest)
           << std::endl;
     }
+  }
+}
+
+/// Readers whose names start with one of the beginnings, or with none of them.
+enum class Whose : std::uint8_t { with, without };
+void read_guided(Whose whose, const std::vector<std::string>& beginnings) {
+  if (!is_guided()) SKIP("this build does not say what inputs reach; the preset dev does");
+  watch_for_crashes();
+  const Scratch scratch;
+  for (const Reader& reader : chosen_readers()) {
+    const bool starts_so = std::ranges::any_of(
+        beginnings, [&](const std::string& each) { return reader.name.starts_with(each); });
+    if (starts_so != (whose == Whose::with)) continue;
+    std::mt19937_64 random = chosen_random();
+    const long runs = from_environment("STAGECRAFT_FUZZ", 500);
+    const double start = processor_seconds();
+    const std::size_t steps = search_guided(
+        inputs_of(reader), runs, random,
+        [&](const std::string& bytes) { attempt(reader, bytes, scratch.file(reader)); });
+    std::cout << fmt::format("{}: {} steps, {:.1f} s of processor\n", reader.name, steps,
+                             processor_seconds() - start);
+    INFO(reader.name);
+    CHECK(steps > 5);
   }
 }
 
@@ -215,4 +250,42 @@ TEST_CASE("inputs that are a little wrong end in a result or in one sentence", "
 
 TEST_CASE("many inputs that are a little wrong", "[.many]") {
   read_mutations(from_environment("STAGECRAFT_FUZZ", 1'000'000));
+}
+
+TEST_CASE("a search that is told what it reaches finds a word, and one that is not does not",
+          "[seconds]") {
+  if (!is_guided()) SKIP("this build does not say what inputs reach; the preset dev does");
+  constexpr long runs = 100'000;
+  const std::vector<std::string> inputs{"........"};
+  bool is_found = false;
+  std::mt19937_64 random(1);
+  search_guided(inputs, runs, random, [&](const std::string& text) {
+    is_found = is_found || starts_with_hidden_word(text);
+  });
+  CHECK(is_found);
+  bool is_found_blindly = false;
+  for (long i = 0; i < runs; ++i)
+    is_found_blindly = is_found_blindly || starts_with_hidden_word(mutated(inputs, random));
+  CHECK_FALSE(is_found_blindly);
+}
+
+TEST_CASE("inputs that reach new code end in a result or in one sentence: models",
+          "[seconds][guided]") {
+  read_guided(Whose::with, {"model", "machine", "profile", "cluster"});
+}
+
+TEST_CASE("inputs that reach new code end in a result or in one sentence: plans",
+          "[seconds][guided]") {
+  read_guided(Whose::with, {"plan", "stages"});
+}
+
+TEST_CASE("inputs that reach new code end in a result or in one sentence: runs",
+          "[seconds][guided]") {
+  read_guided(Whose::with, {"runs", "measured", "constants", "nccl", "t"});
+}
+
+TEST_CASE("inputs that reach new code end in a result or in one sentence: others",
+          "[seconds][guided]") {
+  read_guided(Whose::without, {"model", "machine", "profile", "cluster", "plan", "stages", "runs",
+                               "measured", "constants", "nccl", "t"});
 }
