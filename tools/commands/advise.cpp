@@ -120,8 +120,8 @@ ScriptFlags flags_of_script(const ImportedPlan& imported) {
 Advised read_script(Console& console, const CLI::App& app, const PlanImporter& importer,
                     const std::string& content, const AdviseArguments& arguments) {
   PlanFlags script = arguments.script;
-  if (script.model.empty() && importer.model_of != nullptr)
-    script.model = importer.model_of(content, arguments.input, read_variables(script.variables));
+  if (script.model.empty())
+    script.model = model_in_file(importer, content, arguments.input, script);
   if (script.model.empty()) {
     fail_usage(arguments.input, " is a plan of ", importer.name,
                ", which has no layers and devices of its own; add --model MODEL",

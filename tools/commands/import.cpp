@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "planner/calibration/script_model.hpp"
 #include "planner/interop/importers.hpp"
 #include "planner/plan/plan_words.hpp"
 #include "profiles/importers.hpp"
@@ -66,9 +67,7 @@ Duration total_time(const std::vector<LayerCost>& costs) {
   return sum;
 }
 
-int import_profile(Console& console, const Importer& importer, const std::string& content,
-                   const std::string& path) {
-  const Profile profile = importer.import(content, path);
+int show_profile(Console& console, const Profile& profile) {
   for (const std::string& warning : profile.warnings) console.note(warning);
   const Model& model = profile.model;
   const std::string file = as_our_file(profile);
@@ -77,14 +76,14 @@ int import_profile(Console& console, const Importer& importer, const std::string
   if (!written && !console.person_reads_output()) {
     console.print(file);
   } else {
-    console.print(
-        fmt::format("{}: {} layers, {} parameters{}\n", model.name, model.layers.size(),
-                    grouped(parameters(model) - prediction_parameters(model)),
-                    profile.entries.empty()
-                        ? ", no costs"
-                        : fmt::format(", forward and backward {} per {}",
-                                      format_duration(total_time(profile.entries.front().layers)),
-                                      to_string(profile.entries.front().setting))));
+    console.print(fmt::format(
+        "{}: {}, {} parameters{}\n", model.name, number_of(std::ssize(model.layers), "layer"),
+        grouped(parameters(model) - prediction_parameters(model)),
+        profile.entries.empty()
+            ? ", no costs"
+            : fmt::format(", forward and backward {} per {}",
+                          format_duration(total_time(profile.entries.front().layers)),
+                          to_string(profile.entries.front().setting))));
   }
   console.result({{"name", model.name},
                   {"layers", model.layers.size()},
@@ -95,13 +94,30 @@ int import_profile(Console& console, const Importer& importer, const std::string
   return 0;
 }
 
+int import_profile(Console& console, const Importer& importer, const std::string& content,
+                   const std::string& path) {
+  return show_profile(console, importer.import(content, path));
+}
+
+/// The model that a launch of Megatron-LM describes; nothing where it describes none.
+std::optional<int> import_model_of_script(Console& console, const std::string& content,
+                                          const std::string& path) {
+  const auto script = model_of_script(content, path, {});
+  if (!script) return {};
+  console.note(concat("this is the model of the launch; with --cluster CLUSTER it is the plan"));
+  if (!script->builtin.empty())
+    console.note(concat("its flags are those of the built-in model ", script->builtin));
+  if (!script->has_vocabulary)
+    console.note("the launch has no --vocab-size; GPT-2's is taken, as Megatron-LM does");
+  return show_profile(console, {.model = script->model, .entries = {}, .source = path});
+}
+
 /// MODEL as the flags say, or what the file names, or the file itself where it has layers beside
 /// its stages.
 PlanFlags with_model(const PlanImporter& plans, PlanFlags flags, const std::string& content,
                      const std::string& path) {
   if (!flags.model.empty()) return flags;
-  if (plans.model_of != nullptr)
-    flags.model = plans.model_of(content, path, read_variables(flags.variables));
+  flags.model = model_in_file(plans, content, path, flags);
   if (!flags.model.empty()) return flags;
   for (const Importer& importer : importers) {
     if (importer.recognise(content) && path != "-") flags.model = path;
@@ -193,9 +209,9 @@ int import_run(Console& console, const ImportArguments& arguments) {
   if (!written && !console.person_reads_output()) {
     console.print(file);
   } else {
-    console.print(fmt::format("{} stages, {} microbatches, {} processes: {} step{}, median {}\n",
-                              timeline.stages, timeline.microbatches, timeline.devices, steps,
-                              steps == 1 ? "" : "s", format_duration(step)));
+    console.print(fmt::format("{}, {} microbatches, {} processes: {}, median {}\n",
+                              number_of(timeline.stages, "stage"), timeline.microbatches,
+                              timeline.devices, number_of(steps, "step"), format_duration(step)));
   }
   console.result({{"steps", steps},
                   {"processes", timeline.devices},
@@ -235,6 +251,9 @@ int import_file(Console& console, const ImportArguments& arguments) {
   console.input(arguments.file, content_hash(content));
   const bool has_profile = profiles != nullptr && !arguments.plan.any() &&
                            (profiles->recognise(content) || !plans || !plans->recognise(content));
+  if (arguments.format == "megatron" && !arguments.plan.any()) {
+    if (const auto code = import_model_of_script(console, content, arguments.file)) return *code;
+  }
   return has_profile ? import_profile(console, *profiles, content, arguments.file)
                      : import_stages(console, *plans, content, arguments);
 }

@@ -1,7 +1,9 @@
 #include "tools/options/plan_options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
+#include "planner/calibration/script_model.hpp"
 #include "planner/plan/sharding_words.hpp"
 #include "profiles/error.hpp"
 #include "profiles/json.hpp"
@@ -57,6 +59,23 @@ PlanOptions options_from(const PlanFlags& flags) {
 }
 
 }  // namespace
+
+std::string model_in_file(const PlanImporter& importer, const std::string& content,
+                          const std::string& path, const PlanFlags& flags) {
+  const ScriptVariables variables = read_variables(flags.variables);
+  if (importer.model_of != nullptr) return importer.model_of(content, path, variables);
+  if (importer.import != import_megatron || path == "-") return "";
+  const auto script = model_of_script(content, path, variables);
+  if (!script || !script->builtin.empty()) return script ? script->builtin : "";
+  const std::string file = std::filesystem::path(path).stem().string() + ".model.json";
+  throw Error(
+      ErrorKind::usage,
+      concat(path, " trains a transformer of ", script->blocks,
+             " blocks that is no built-in model"),
+      {},
+      {concat("stagecraft import megatron ", path, " -o ", file, " writes it; then --model ", file,
+              flags.cluster.empty() ? " and --cluster CLUSTER" : "")});
+}
 
 ScriptVariables read_variables(const std::vector<std::string>& words) {
   ScriptVariables variables;

@@ -28,6 +28,12 @@ struct PlanFlags {
 /// NAME=VALUE, each. Throws Error (usage) for others, and for names that stand twice.
 ScriptVariables read_variables(const std::vector<std::string>& words);
 
+/// MODEL as the file has it: the built-in model that it names or, of Megatron-LM, describes; empty
+/// if it has none. Throws Error (usage), with a command that writes the model, where it describes
+/// another one.
+std::string model_in_file(const PlanImporter& importer, const std::string& content,
+                          const std::string& path, const PlanFlags& flags);
+
 void declare_plan_flags(CLI::App& app, PlanFlags& flags);
 
 /// The question that the flags ask about a file with stages: MODEL and CLUSTER are loaded. Throws
