@@ -63,6 +63,7 @@ struct ChildStart {
   int signal_of_parents_death = SIGKILL;
   bool ignores_interrupts = false;  ///< as this program was told to (nohup)
   pid_t parent = 0;
+  const SignalsHeldBack& signals;
 };
 
 /// Between fork and exec: only what is safe there while other threads hold locks.
@@ -71,6 +72,7 @@ struct ChildStart {
   for (const int signal : reset_signals) {
     if (signal != SIGINT || !start.ignores_interrupts) std::signal(signal, SIG_DFL);
   }
+  start.signals.let_go();
   if (tie_to_parent(start.signal_of_parents_death, start.parent)) {
     dup2(start.nothing, STDIN_FILENO);
     dup2(start.errors, STDERR_FILENO);
@@ -92,6 +94,7 @@ std::optional<pid_t> start(const ChildCommand& command, int errors, int output) 
   Pipe failure;
   struct sigaction before {};
   sigaction(SIGINT, nullptr, &before);
+  const SignalsHeldBack held_back;
   const ChildStart how{.words = words,
                        .environment = environment,
                        .errors = errors,
@@ -100,12 +103,14 @@ std::optional<pid_t> start(const ChildCommand& command, int errors, int output) 
                        .failure = failure.in.number(),
                        .signal_of_parents_death = command.signal_of_parents_death,
                        .ignores_interrupts = before.sa_handler == SIG_IGN,
-                       .parent = getpid()};
+                       .parent = getpid(),
+                       .signals = held_back};
   const pid_t child = fork();
   if (child < 0) {
     throw Error(ErrorKind::execution, concat("cannot start a process: ", std::strerror(errno)));
   }
   if (child == 0) become_child(how);
+  held_back.let_go();
   setpgid(child, child);
   failure.in.close_now();
   int error = 0;
@@ -320,6 +325,13 @@ std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
   for (std::size_t i = 0; output && i < ends.size(); ++i)
     ends[i].lost_output_by = commands[i].output_through_us ? output->lost_by() : 0;
   return ends;
+}
+
+SignalsHeldBack::SignalsHeldBack() {
+  sigset_t all{};
+  sigemptyset(&all);
+  for (const int signal : reset_signals) sigaddset(&all, signal);
+  pthread_sigmask(SIG_BLOCK, &all, &before_);
 }
 
 bool tie_to_parent(int signal, pid_t parent) {

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -63,6 +65,22 @@ std::vector<ChildEnd> run_commands(const std::vector<ChildCommand>& commands,
                                    std::chrono::milliseconds patience,
                                    std::optional<std::chrono::milliseconds> longest_start,
                                    const std::string& not_found);
+
+/// Holds signals back from this thread while a process is forked: what is sent to the child before
+/// it has put off this program's handlers waits, instead of being heard by a copy of them that
+/// nobody asks.
+class SignalsHeldBack {
+ public:
+  SignalsHeldBack();
+  ~SignalsHeldBack() { let_go(); }
+  SignalsHeldBack(const SignalsHeldBack&) = delete;
+  SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
+  /// Those that waited arrive. For the child, too, between fork and exec.
+  void let_go() const { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
 
 /// In a child that has just been forked by `parent`: the kernel sends it `signal` when that one
 /// ends; false if it has ended already.

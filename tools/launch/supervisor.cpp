@@ -59,7 +59,8 @@ void remove_option(std::vector<std::string>& arguments, const std::string& optio
 }
 
 /// Ends with its parent, whatever ends that.
-[[noreturn]] void become(const std::vector<std::string>& arguments, pid_t parent) {
+[[noreturn]] void become(const std::vector<std::string>& arguments, pid_t parent,
+                         const SignalsHeldBack& signals) {
   std::vector<char*> words;
   for (const std::string& argument : arguments)
     words.push_back(const_cast<char*>(argument.c_str()));
@@ -70,6 +71,7 @@ void remove_option(std::vector<std::string>& arguments, const std::string& optio
   struct sigaction before {};
   sigaction(SIGINT, nullptr, &before);
   if (before.sa_handler != SIG_IGN) std::signal(SIGINT, SIG_DFL);
+  signals.let_go();
   if (tie_to_parent(SIGKILL, parent)) execv("/proc/self/exe", words.data());
   _exit(exit_code(ErrorKind::bug));
 }
@@ -79,11 +81,12 @@ class Child {
  public:
   explicit Child(const std::vector<std::string>& arguments) {
     const pid_t parent = getpid();
+    const SignalsHeldBack held_back;
     pid_ = fork();
     if (pid_ < 0) {
       throw Error(ErrorKind::execution, concat("cannot start a process: ", std::strerror(errno)));
     }
-    if (pid_ == 0) become(arguments, parent);
+    if (pid_ == 0) become(arguments, parent, held_back);
     setpgid(pid_, pid_);
   }
   ~Child() { kill_all(); }
