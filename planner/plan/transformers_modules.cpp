@@ -31,7 +31,7 @@ constexpr std::array architectures{
                   "flint aria_text cohere2_moe laguna gemma4_unified_text axk1 youtu "
                   "minicpm3 bitnet diffllama beam cohere_compass_text emu3_text_model "
                   "mistral4 axk2 bailing_hybrid olmo_hybrid minimax_m3_vl_text kimi_k2 "
-                  "eurobert longcat_flash zaya dots3_note_text inkling_text doge jetmoe",
+                  "eurobert longcat_flash dots3_note_text inkling_text doge jetmoe",
                   "model.embed_tokens", "model.layers.", "model.norm lm_head"},
     Architectures{"gpt2 gpt_bigcode gpt_neo gpt-sw3", "transformer.wte transformer.wpe",
                   "transformer.h.", "transformer.ln_f lm_head"},
@@ -71,7 +71,7 @@ constexpr std::array architectures{
                   "deberta.embeddings deberta.encoder.rel_embeddings deberta.encoder.LayerNorm "
                   "deberta.encoder.conv",
                   "deberta.encoder.layer.", "cls lm_predictions"},
-    Architectures{"esm", "esm.embeddings", "esm.encoder.layer.",
+    Architectures{"esm", "esm.embeddings esm.rotary_embeddings", "esm.encoder.layer.",
                   "esm.encoder.emb_layer_norm_after esm.contact_head lm_head"},
     Architectures{
         "roformer",
@@ -146,6 +146,12 @@ std::string absent_modules(std::string_view type, const Json& config) {
   if (type == "roformer") {
     const std::int64_t width = integer_of(config, "hidden_size", 768);
     if (integer_of(config, "embedding_size", width) == width) absent = " embeddings_project";
+  }
+  if (type == "esm") {
+    const bool turns = config.contains("position_embedding_type") &&
+                       config["position_embedding_type"].is_string() &&
+                       config["position_embedding_type"].string() == "rotary";
+    if (!turns) absent = " rotary_embeddings";
   }
   if (type == "deberta" || type == "deberta-v2") {
     absent = is_on(config, "legacy", true) ? " lm_predictions" : " cls";

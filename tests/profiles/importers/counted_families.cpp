@@ -1273,7 +1273,7 @@ const std::vector<Counted>& counted_families() {
        R"("num_key_value_heads": 4, "intermediate_size": 80, )"
        R"("max_position_embeddings": 128, "tie_word_embeddings": true, )"
        R"("kv_channels": 16, "num_local_experts": 4, "num_experts_per_tok": 1)"},
-      {"voxtral_realtime_text", 7'119'048'704, "", 27'872,
+      {"voxtral_realtime_text", 7'119'048'704, R"("tie_word_embeddings": true)", 27'872,
        R"("architectures": ["VoxtralRealtimeTextModel"], "vocab_size": 130, )"
        R"("hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 8, )"
        R"("num_key_value_heads": 2, "intermediate_size": 48, )"
