@@ -203,7 +203,7 @@ void set_kernels(Problem& problem, const PlanningOptions& options) {
   if (!options.router_fusion.empty()) {
     problem.kernels.router_fusion =
         read_named("--router-fusion", options.router_fusion, read_router_fusion);
-    require_experts(problem.profile);
+    require_estimated_kernels(problem.profile);
     require_router_fusion(problem.kernels, problem.profile);
   }
   if (!options.overlap.empty()) {
