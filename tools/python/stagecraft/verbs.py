@@ -21,9 +21,9 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
          sequence: int | None = None, prompt_tokens: int | None = None, output_tokens: int | None = None,
          chunk_tokens: int | None = None, precision: Value | None = None, kernels: Value | None = None,
          dispatcher: Value | None = None, cuda_graphs: Value | None = None, fp8_recipe: Value | None = None,
-         fused_loss: Value | None = None, overlap: Value | None = None, optimizer: Value | None = None,
-         sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
-         mem_limit: Value | None = None,
+         fused_loss: Value | None = None, router_fusion: Value | None = None, overlap: Value | None = None,
+         optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
+         schedule: Value | None = None, mem_limit: Value | None = None,
          recompute: Literal["auto", "none", "selective", "full", "layers"] | None = None,
          recompute_modules: Value | None = None, fix: Values | None = None, straight: bool = False,
          max_stages: int | None = None, min_layers_per_stage: int | None = None, objective: Value | None = None,
@@ -82,6 +82,8 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         blockwise …
     fused_loss: Loss kernel of Megatron-LM: none (one operation after the other), native (those operations compiled)
         or te …
+    router_fusion: Megatron-LM's choice of experts in three kernels of Transformer Engine, not one operation after
+        the other: on …
     overlap: Peers' messages that run beside a layer's kernels in Megatron-LM: none, tensor (beside products),
         experts …
     optimizer: Optimizer: adamw or sgd (adamw)
@@ -156,6 +158,7 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
         ("--fused-loss", fused_loss, False, False),
+        ("--router-fusion", router_fusion, False, False),
         ("--overlap", overlap, False, False),
         ("--optimizer", optimizer, False, False),
         ("--sharding", sharding, False, False),
@@ -526,10 +529,10 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
            batch: int | None = None, gbs: int | None = None, microbatch: int | None = None, sequence: int | None = None,
            precision: Value | None = None, kernels: Value | None = None, dispatcher: Value | None = None,
            cuda_graphs: Value | None = None, fp8_recipe: Value | None = None, fused_loss: Value | None = None,
-           overlap: Value | None = None, recompute_modules: Value | None = None, optimizer: Value | None = None,
-           sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
-           replicas: Value | None = None, set: Value | None = None, seed: int | None = None, threads: int | None = None,
-           progress: Progress = True) -> AdviseResult:
+           router_fusion: Value | None = None, overlap: Value | None = None, recompute_modules: Value | None = None,
+           optimizer: Value | None = None, sharding: Value | None = None, gradient_bucket: Value | None = None,
+           schedule: Value | None = None, replicas: Value | None = None, set: Value | None = None,
+           seed: int | None = None, threads: int | None = None, progress: Progress = True) -> AdviseResult:
     """Tells what to change in a plan or launch script, in its framework's words.
 
     input: Plan file, or a launch script or other plan that `import` reads
@@ -558,6 +561,8 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
     fp8_recipe: With a plan, if the file leaves it open: how fp8 numbers get their scale: delayed, tensorwise,
         blockwise or …
     fused_loss: With a plan, if the file leaves it open: loss kernel of Megatron-LM: none, native or te
+    router_fusion: With a plan, if the file leaves it open: Megatron-LM's choice of experts in three kernels: on or
+        off
     overlap: With a plan, if the file leaves it open: peers' messages that run beside a layer's kernels: none,
         tensor, …
     recompute_modules: With a plan, if the file leaves it open: modules of Megatron-LM's layers that selective
@@ -594,6 +599,7 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
         ("--fused-loss", fused_loss, False, False),
+        ("--router-fusion", router_fusion, False, False),
         ("--overlap", overlap, False, False),
         ("--recompute-modules", recompute_modules, False, False),
         ("--optimizer", optimizer, False, False),
@@ -974,11 +980,11 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
             cluster: Input | None = None, batch: int | None = None, gbs: int | None = None,
             microbatch: int | None = None, sequence: int | None = None, precision: Value | None = None,
             kernels: Value | None = None, dispatcher: Value | None = None, cuda_graphs: Value | None = None,
-            fp8_recipe: Value | None = None, fused_loss: Value | None = None, overlap: Value | None = None,
-            recompute_modules: Value | None = None, optimizer: Value | None = None, sharding: Value | None = None,
-            gradient_bucket: Value | None = None, schedule: Value | None = None, replicas: Value | None = None,
-            set: Value | None = None, seed: int | None = None, threads: int | None = None,
-            output: PathLike | None = None, progress: Progress = True) -> ImportResult:
+            fp8_recipe: Value | None = None, fused_loss: Value | None = None, router_fusion: Value | None = None,
+            overlap: Value | None = None, recompute_modules: Value | None = None, optimizer: Value | None = None,
+            sharding: Value | None = None, gradient_bucket: Value | None = None, schedule: Value | None = None,
+            replicas: Value | None = None, set: Value | None = None, seed: int | None = None,
+            threads: int | None = None, output: PathLike | None = None, progress: Progress = True) -> ImportResult:
     """Converts another system's model, profile or plan.
 
     format: huggingface: config.json of a model of one of the known families (stagecraft model list): layers and …
@@ -999,6 +1005,8 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
     fp8_recipe: With a plan, if the file leaves it open: how fp8 numbers get their scale: delayed, tensorwise,
         blockwise or …
     fused_loss: With a plan, if the file leaves it open: loss kernel of Megatron-LM: none, native or te
+    router_fusion: With a plan, if the file leaves it open: Megatron-LM's choice of experts in three kernels: on or
+        off
     overlap: With a plan, if the file leaves it open: peers' messages that run beside a layer's kernels: none,
         tensor, …
     recompute_modules: With a plan, if the file leaves it open: modules of Megatron-LM's layers that selective
@@ -1030,6 +1038,7 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         ("--cuda-graphs", cuda_graphs, False, False),
         ("--fp8-recipe", fp8_recipe, False, False),
         ("--fused-loss", fused_loss, False, False),
+        ("--router-fusion", router_fusion, False, False),
         ("--overlap", overlap, False, False),
         ("--recompute-modules", recompute_modules, False, False),
         ("--optimizer", optimizer, False, False),
