@@ -47,15 +47,8 @@ struct Way {
 
 class Search {
  public:
-  /// For plans that exceed their memory by less than `below`.
-  Search(const Space& space, Effort effort, Bytes below)
-      : space_(space),
-        settings_(settings_to_try(space)),
-        effort_(std::move(effort)),
-        least_(below) {}
-
-  /// Ways whose layouts are known to exceed memory by more are left out.
-  void leave_out_beyond(Bytes most) { most_ = most; }
+  Search(const Space& space, Effort effort)
+      : space_(space), settings_(settings_to_try(space)), effort_(std::move(effort)) {}
 
   /// The first plan that exceeds its memory by no more than `enough`, else the one that does by the
   /// least.
@@ -65,6 +58,9 @@ class Search {
       for (std::vector<int>& replicas : ways_to_replicate(space_, setting))
         ways.push_back({.setting = &setting, .replicas = std::move(replicas)});
     }
+    // Where only what fits is of use, and none of them can.
+    const auto is_too_much = [&](const Way& way) { return least_over_of(way) > enough; };
+    if (enough >= 0 && std::ranges::all_of(ways, is_too_much)) return {};
     for (Way& way : ways) {
       if (is_enough(enough)) break;
       if (is_out(way)) continue;
@@ -83,9 +79,9 @@ class Search {
   bool is_enough(Bytes enough) const { return least_ <= enough || effort_.is_spent(); }
 
   /// Whether what they hold at least, spread evenly, rules all its layouts out.
-  bool is_out(const Way& way) const {
-    const Bytes least = least_over(space_, *way.setting, way.replicas);
-    return least >= least_ || least > most_;
+  bool is_out(const Way& way) const { return least_over_of(way) >= least_; }
+  Bytes least_over_of(const Way& way) const {
+    return least_over(space_, *way.setting, way.replicas);
   }
 
   template <class Task>
@@ -145,21 +141,17 @@ class Search {
   std::vector<Setting> settings_;
   Effort effort_;
   std::optional<Candidate> best_;
-  Bytes least_ = 0;  ///< by which it exceeds its memory
-  Bytes most_ = std::numeric_limits<Bytes>::max();
+  Bytes least_ = std::numeric_limits<Bytes>::max();  ///< by which it exceeds its memory
 };
 
 }  // namespace
 
-std::optional<Candidate> tightest_plan(const Space& space, const std::stop_token& stop,
-                                       Bytes below) {
-  return Search(space, {tight_effort, stop}, below).run(std::numeric_limits<Bytes>::min());
+std::optional<Candidate> tightest_plan(const Space& space, const std::stop_token& stop) {
+  return Search(space, {tight_effort, stop}).run(std::numeric_limits<Bytes>::min());
 }
 
 std::optional<Candidate> tight_plan_that_fits(const Space& space, Effort effort) {
-  Search search(space, std::move(effort), std::numeric_limits<Bytes>::max());
-  search.leave_out_beyond(0);
-  auto plan = search.run(0);
+  auto plan = Search(space, std::move(effort)).run(0);
   if (plan && !plan->prediction->fits) return {};
   return plan;
 }

@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <limits>
 #include <optional>
 #include <stop_token>
 
@@ -16,10 +15,8 @@ namespace stagecraft {
 inline constexpr std::int64_t tight_effort = 100'000'000;
 
 /// Of all plans, the one that exceeds its devices' memory by the least (`shortfall`), it may be
-/// below zero. Nothing if there is none that does by less than `below`, or a stop was requested
-/// before one was found.
-std::optional<Candidate> tightest_plan(const Space& space, const std::stop_token& stop,
-                                       Bytes below = std::numeric_limits<Bytes>::max());
+/// below zero. Nothing if there is none, or a stop was requested before one was found.
+std::optional<Candidate> tightest_plan(const Space& space, const std::stop_token& stop);
 
 /// The first that fits on the way to it.
 std::optional<Candidate> tight_plan_that_fits(const Space& space, Effort effort);

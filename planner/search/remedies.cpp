@@ -218,7 +218,7 @@ std::optional<std::string> more_memory(const Remedies& remedies, const Candidate
       rounded_up(static_cast<Bytes>(std::ceil(static_cast<double>(most) / part)));
   Problem changed = problem;
   give_memory(changed.cluster, parse_bytes(size));
-  if (!remedies.helps(changed, 2 * tight_effort)) return {};
+  if (!remedies.helps(changed, tight_effort)) return {};
   return concat("--memory ", size);
 }
 

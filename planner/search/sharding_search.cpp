@@ -65,8 +65,8 @@ NearestToFit nearest_to_fit(const Problem& problem, const std::stop_token& stop)
   NearestToFit nearest{with_sharding(problem, problem.optimizer.sharding), {}};
   for (const Sharding sharding : sharding_choices(problem)) {
     const Problem one = with_most_recompute(with_sharding(problem, sharding));
-    std::optional<Candidate> plan = tightest_plan(Space(one), stop, least);
-    if (!plan || !plan->prediction) continue;
+    std::optional<Candidate> plan = tightest_plan(Space(one), stop);
+    if (!plan || !plan->prediction || shortfall(*plan->prediction) >= least) continue;
     least = shortfall(*plan->prediction);
     nearest = {with_sharding(problem, sharding), std::move(plan)};
   }
