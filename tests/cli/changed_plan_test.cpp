@@ -97,8 +97,7 @@ TEST_CASE("a plan that is written elsewhere still finds the model beside the for
   CHECK(answer(folder.path, "check new.json").code == 0);
 }
 
-TEST_CASE("every flag that advice tells is a name to keep, where --set changes what it says",
-          "[seconds]") {
+TEST_CASE("every flag that advice tells is a name to keep, where --set changes what it says") {
   const OwnFolder folder("kept");
   // Of these no key of --set speaks: they follow from others, or say how Megatron-LM saves.
   const std::set<std::string> without_key{

@@ -43,7 +43,7 @@ double rate_of(const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("simulate --schedule gives the published bubble rates of ZB-1p and ZB-2p", "[seconds]") {
+TEST_CASE("simulate --schedule gives the published bubble rates of ZB-1p and ZB-2p") {
   const fs::path file = fs::path(shared_folder()) / "oracles" / "zero_bubble_iclr24.json";
   if (!fs::exists(file)) SKIP("no reference data at " + shared_folder());
   std::ifstream stream(file);

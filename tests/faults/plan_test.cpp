@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 TEST_CASE("a plan that is interrupted after its search says so in its document", "[seconds]") {
   const Folder folder("interrupted-plan");
-  ProgramRun plan(folder.path(), {"plan", "llama3-70b", "8x8xh100", "--batch", "1024", "--gap",
+  ProgramRun plan(folder.path(), {"plan", "llama3-8b", "8x8xh100", "--batch", "1024", "--gap",
                                   "50%", "--compare-frameworks", "on", "--json", "-o", "p.json"});
   // The file is written once the search has ended; what stands beside the plan takes seconds more.
   for (int i = 0; i < 6000 && !std::filesystem::exists(folder.path() / "p.json"); ++i)

@@ -16,6 +16,7 @@
 #include "profiles/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
+#include "tests/watched.hpp"
 
 using namespace stagecraft;
 using namespace stagecraft::tests;
@@ -178,8 +179,9 @@ TEST_CASE("layers of each published run take the same in a plan and in the ledge
         // Runs of more devices or a larger batch have the same layers.
         const std::string layers =
             concat(run.model, shape_of(run.recipe), device, prediction_in_words(run.recipe));
-        if (run.recipe.layers.empty() && seen.insert(layers).second)
-          check_equal(one_stage_of(run.recipe));
+        if (!run.recipe.layers.empty() || !seen.insert(layers).second) continue;
+        if (is_watched && seen.size() % 4 != 0) continue;
+        check_equal(one_stage_of(run.recipe));
       }
     }
   }
@@ -230,6 +232,7 @@ TEST_CASE("modules done again take the same in a plan and in the ledger", "[door
                                 "mla_up_proj+layernorm+moe_act", "core_attn+moe"}) {
       for (const int tensor : {1, 4}) {
         for (const int context : {1, 2}) {
+          if (is_watched && (tensor == 1) != (context == 1)) continue;
           INFO(model << ", " << modules << ", tensor " << tensor << ", context " << context);
           Recipe recipe;
           recipe.transformer = *builtin_model(model).transformer;
@@ -325,6 +328,7 @@ TEST_CASE("a launch takes the same as a plan and in the ledger, but for messages
         Launch{.tensor = 2, .pipeline = 2, .virtual_stages = 4}}) {
     for (const Sharding sharding : {Sharding::none, Sharding::zero1}) {
       for (const Framework kernels : {Framework::megatron, Framework::torch}) {
+        if (is_watched && (sharding == Sharding::none) != (kernels == Framework::torch)) continue;
         Launch one = launch;
         one.sharding = sharding;
         one.kernels = kernels;

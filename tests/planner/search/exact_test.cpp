@@ -10,6 +10,7 @@
 #include "tests/paths.hpp"
 #include "tests/planner/cases.hpp"
 #include "tests/planner/compared.hpp"
+#include "tests/watched.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -52,11 +53,11 @@ TEST_CASE("exact is as good as trying everything", "[exact][seconds]") {
 }
 
 TEST_CASE("exact is as good as trying everything, again", "[exact]") {
-  compare_with_brute_force(1000, 150, {4, 4});
+  compare_with_brute_force(1000, is_watched ? 50 : 150, {4, 4});
 }
 
 TEST_CASE("exact is as good as trying everything, larger", "[exact]") {
-  compare_with_brute_force(100000, 30, {8, 4});
+  compare_with_brute_force(100000, is_watched ? 10 : 30, {8, 4});
 }
 
 TEST_CASE("exact is as good as trying everything, many", "[.long]") {
@@ -80,7 +81,7 @@ TEST_CASE("equal layers divide evenly, in (m + p - 1)(f + b)", "[exact]") {
 }
 
 TEST_CASE("nothing gets slower by faster links, more memory or more devices", "[exact]") {
-  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+  for (std::uint32_t seed = 0; seed < (is_watched ? 50 : 150); ++seed) {
     Problem problem = random_problem(seed + 5000, {5, 3});
     problem.use_fewer_devices = true;
     const Duration before = step_of(problem);

@@ -98,6 +98,7 @@ TEST_CASE("where walks have used up the effort, uneven chains are looked for all
           "[uneven]") {
   const std::filesystem::path file = shared_data() / "pipedream" / "gnmt" / "graph.txt";
   if (!std::filesystem::exists(file)) SKIP("no published profiles at " + shared_folder());
+  if (is_watched) SKIP("searches take long without optimization");
   Problem problem = published_problem(file, "16xgeneric@1GB/s", 64);
   problem.schedules = {{.name = "gpipe"}};
   problem.microbatches = {1};
@@ -113,7 +114,7 @@ TEST_CASE("one device more never makes a plan slower where replicas are uneven",
   const std::vector<LayerCost> costs = unlike_layers(12);
   Duration before = Duration::max();
   const std::vector<int> counts =
-      is_watched ? std::vector{16, 17, 20} : std::vector{16, 17, 18, 19, 20, 23};
+      is_watched ? std::vector{16, 17} : std::vector{16, 17, 18, 19, 20, 23};
   for (const int devices : counts) {
     CAPTURE(devices);
     const Problem problem = problem_of(
@@ -128,7 +129,7 @@ TEST_CASE("one device more never makes a plan slower where replicas are uneven",
 
 namespace {
 
-constexpr std::uint32_t problems = is_watched ? 30 : 200;
+constexpr std::uint32_t problems = is_watched ? 15 : 200;
 
 /// Of random problems on few devices, how much longer what is found takes than the best.
 struct Comparison {
