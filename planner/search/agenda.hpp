@@ -3,11 +3,11 @@
 //
 //   propose     plans of a subproblem: incumbents, which rule others out
 //   relax       a subproblem: its lower bound rises
-//   enumerate   what relaxations leave of it
+//   enumerate   the layouts of a subproblem that its lower bound leaves
 //
-// Subproblems are worked on in batches, side by side: each for the limit there was before its
-// batch, and what is found is judged after it, in order. So the answer does not depend on the
-// number of threads.
+// The subproblems of a batch are worked on side by side. Each of them uses the cutoff from before
+// the batch, and the evaluator takes their layouts after the batch, in order. So the answer does
+// not depend on the number of threads.
 
 #pragma once
 
@@ -25,10 +25,10 @@
 
 namespace stagecraft {
 
-/// Plans of one setting, as far as a search has come with them.
+/// The plans of one setting, and the lower bound that the search has on them.
 struct Subproblem {
-  Time least = 0;  ///< no plan of it that fits is faster, but for those already judged
-  std::string_view rests_on = relaxation::formula;  ///< `least`
+  Time least = 0;  ///< lower bound on its plans that fit, except those already simulated
+  std::string_view rests_on = relaxation::formula;  ///< the relaxation that `least` comes from
 
   void raise_to(Time bound, std::string_view by) {
     if (bound <= least) return;
@@ -39,15 +39,15 @@ struct Subproblem {
 
 enum class MethodKind { propose, relax, enumerate };
 
-/// How far a method has come with those it chose.
+/// Progress of a method on the subproblems that it chose.
 struct Worked {
-  std::size_t parts = 0;   ///< that were worked on
-  std::size_t left = 0;    ///< that are still to be
-  std::int64_t spent = 0;  ///< of the effort
+  std::size_t parts = 0;   ///< subproblems worked on
+  std::size_t left = 0;    ///< subproblems still to be worked on
+  std::int64_t spent = 0;  ///< effort used
 };
 
-/// What `Search` applies to its subproblems, `Search::Part`. Either it is worked through, by
-/// `choose` and `work`, or it goes its own way, by `whole`.
+/// A method that `Search` applies to its subproblems (`Search::Part`). Either `work_through` runs
+/// it, with `choose` and `work`, or it is the one function `whole`.
 template <class Search>
 struct Method {
   using Parts = std::vector<typename Search::Part*>;
@@ -55,34 +55,35 @@ struct Method {
 
   MethodKind kind = MethodKind::propose;
   std::string_view name;
-  /// Whether it is of use, as far as the search has come; null: always.
+  /// Whether the method is of use in the present state of the search; null: always.
   bool (Search::*applies)() const = nullptr;
-  /// Of the effort that is left, it has one of so many parts.
+  /// The method may use 1/part_of_effort of the effort that is left.
   std::int64_t part_of_effort = 1;
 
-  /// The subproblems it is for, those to begin with in front.
+  /// The subproblems that the method is for, in the order in which they are worked on.
   Parts (Search::*choose)() = nullptr;
-  /// Side by side, on some of them.
+  /// Works on a batch of the subproblems, side by side.
   void (Search::*work)(Batch batch, const Method& method) = nullptr;
-  /// Whether to leave it at that; null: no.
+  /// Whether the method stops before it has worked on all subproblems; null: never.
   bool (Search::*gives_up)(const Worked& worked) = nullptr;
-  std::size_t most = std::numeric_limits<std::size_t>::max();  ///< of those chosen
+  std::size_t most = std::numeric_limits<std::size_t>::max();  ///< maximum number of subproblems
   std::size_t at_once = 1;
-  /// One at a time first, until there is an incumbent, and with it a limit.
+  /// Batches hold one subproblem until there is an incumbent, and with it a cutoff.
   bool begins_with_one = false;
-  /// Chooses again after each batch.
+  /// Calls `choose` again after each batch.
   bool repeats = false;
-  /// Goes on where a plan is near enough to the bound already.
+  /// Also runs when the best plan is within the requested gap of the bound.
   bool ignores_gap = false;
-  /// Of the effort that is left, each subproblem may use one of so many parts.
+  /// Each subproblem may use 1/parts of the effort that is left.
   std::int64_t parts = 1;
-  int rounds = 0;  ///< of a relaxation
+  int rounds = 0;  ///< number of rounds of a relaxation
 
   void (Search::*whole)() = nullptr;
 };
 
-/// One method, worked through. `Search` has `ends(method)`, `takes(part)` (whether one that was
-/// chosen is still to be worked on by its turn), `has_incumbent()`, `effort()` and `report()`.
+/// Runs one method on the subproblems that it chooses. `Search` has `ends(method)`, `takes(part)`
+/// (whether a chosen subproblem still needs work when its batch begins), `has_incumbent()`,
+/// `effort()` and `report()`.
 template <class Search>
 void work_through(Search& search, const Method<Search>& method) {
   using Parts = typename Method<Search>::Parts;
@@ -115,7 +116,7 @@ void work_through(Search& search, const Method<Search>& method) {
   }
 }
 
-/// With one of so many parts of the effort that is left.
+/// Runs the task with 1/parts of the effort that is left.
 template <class Task>
 void with_part_of_effort(Effort& effort, std::int64_t parts, const Task& task) {
   const std::int64_t kept = effort.left - effort.left / parts;
@@ -124,7 +125,7 @@ void with_part_of_effort(Effort& effort, std::int64_t parts, const Task& task) {
   effort.left = std::max<std::int64_t>(effort.left, 0) + kept;
 }
 
-/// All methods of the table, in order.
+/// Runs all methods of the table that apply, in order.
 template <class Search>
 void carry_out(Search& search, std::span<const Method<Search>> agenda) {
   for (const Method<Search>& method : agenda) {

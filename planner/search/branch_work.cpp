@@ -9,7 +9,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Bisection stops within this part of the distance.
+/// Bisection stops at 1/narrow_steps of the distance between bound and cutoff.
 constexpr Time narrow_steps = 256;
 
 }  // namespace
@@ -52,7 +52,7 @@ void BranchWork::narrow() {
     branch_.least = high + 1;
     return;
   }
-  // Without a plan yet, the first step is to find the size of things.
+  // Without an incumbent, doubling finds the order of magnitude first.
   Time reach = std::max<Time>(branch_.least, 1);
   while (judge_.limit() >= never && reach < high / 2 && !judge_.is_spent()) {
     if (probe(reach)) {
@@ -76,7 +76,7 @@ void BranchWork::deepen() {
   const Time high = std::min(judge_.limit(), never - 1);
   const Time distance = high - branch_.least;
   Time limit = distance < high / 1000 ? high : branch_.least + distance / 4;
-  // Without any plan the distance means nothing; go up in leaps.
+  // Without an incumbent the distance is meaningless: the cutoff grows fourfold.
   if (high == never - 1) limit = branch_.least < never / 8 ? 4 * branch_.least + 1 : high;
   limit = std::min(limit, high);
   const std::int64_t pruned = judge_.pruned();
@@ -84,7 +84,7 @@ void BranchWork::deepen() {
     branch_.gave_up = true;
     return;
   }
-  // A walk that had nothing to rule out has seen everything.
+  // An enumeration that pruned nothing has seen every layout of the setting.
   const bool saw_all = !branch_.is_chain && judge_.pruned() == pruned;
   branch_.least = saw_all ? never : limit + 1;
   branch_.rests_on = relaxation::walk;

@@ -1,6 +1,6 @@
-// What is done to one setting of the exact search (planner/search/exact.cpp): its usual
-// plans, its bound by bisection, and walks through what that leaves. It sees nothing of other
-// settings, so several may be worked on side by side.
+// The work on one setting of the exact search (planner/search/exact.cpp): heuristic plans, a lower
+// bound by bisection, and enumeration of the layouts that the bound leaves. It reads nothing of
+// other settings, so several settings may be worked on side by side.
 
 #pragma once
 
@@ -14,37 +14,38 @@
 
 namespace stagecraft {
 
-/// One setting and what is known about it.
+/// One setting, its lower bound, and the objects that search it.
 struct Branch : Subproblem {
   const Setting* setting = nullptr;
-  bool is_chain = false;               ///< with one stage per device, as `ChainBounds` knows them
-  bool is_timed = false;               ///< unless there are too many devices to try any layout
-  std::unique_ptr<LoopedWalk> looped;  ///< unless it is searched by columns
-  bool gave_up = false;                ///< its walk was too long; `least` will not rise any more
-  std::unique_ptr<ChainBounds> chain;  ///< of a chain, and
-  std::unique_ptr<FastClock> clock;    ///< both on the space where they were last of use
+  bool is_chain = false;               ///< one stage per device, so that `ChainBounds` applies
+  bool is_timed = false;               ///< false: too many devices to time any layout
+  std::unique_ptr<LoopedWalk> looped;  ///< null: `ColumnSearch` searches the setting
+  bool gave_up = false;                ///< its enumeration took too long; `least` stays as it is
+  std::unique_ptr<ChainBounds> chain;  ///< if `is_chain`; on the space of its last use
+  std::unique_ptr<FastClock> clock;    ///< on the space of its last use
   bool is_column() const { return looped == nullptr; }
 };
 
-/// The space, the judge and the branch outlive it. What it finds goes to the judge.
+/// The space, the judge and the branch must outlive it. The judge gets the layouts that it finds.
 class BranchWork {
  public:
   BranchWork(const Space& space, Judge& judge, Branch& branch)
       : space_(space), judge_(judge), branch_(branch) {}
 
-  /// Usual layouts, as they are and improved cut by cut.
+  /// Tries the usual layouts, unchanged and improved cut by cut.
   void seed();
-  /// Whether a chain has anything within the limit at all; what comes up is tried.
+  /// For a chain: raises the bound above the cutoff if no chain is within it. Tries the chains that
+  /// the relaxation finds.
   void rule_out();
-  /// Raises the bound of a chain by bisection, and tries every chain that comes up.
+  /// For a chain: raises the bound by bisection, and tries every chain that the relaxation finds.
   void narrow();
-  /// Walks through all that is a bit above the bound; then the bound is there.
+  /// Enumerates all layouts up to a cutoff slightly above the bound, and raises the bound to it.
   void deepen();
-  /// The same of few pipeline devices, as long as there are not too many layouts.
+  /// Enumerates the layouts on few pipeline devices, unless there are too many. The bound stays.
   void walk_shallow();
 
  private:
-  /// What the branch has, or a new one where that is on another space.
+  /// The branch's object if it was built on this space, else a new one.
   template <class Known>
   Known& on_own_space(std::unique_ptr<Known>& known) {
     if (known == nullptr || &known->space() != &space_)

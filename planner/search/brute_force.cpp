@@ -1,6 +1,5 @@
-// Nothing is clever here, so that the clever strategies have something to be compared with. How
-// many plans there are is counted first: without a word of that nobody could tell minutes from
-// years.
+// Deliberately simple, as the reference for the other strategies. The plans are counted first, so
+// that a question which would take too long is refused.
 
 #include "planner/search/brute_force.hpp"
 
@@ -26,15 +25,16 @@ namespace stagecraft {
 
 namespace {
 
-/// More take many minutes.
+/// More plans than this would take many minutes, and are refused.
 constexpr double most_plans = 1e6;
-/// Plans between two looks at the progress line.
+/// Plans between two updates of the progress line.
 constexpr std::int64_t plans_per_update = 64;
 
-/// Of replicas of stages, counting takes about a microsecond each for a short schedule: a second.
+/// Limit on replica assignments that are counted: about a microsecond each for a short schedule, so
+/// a second in all.
 constexpr double most_counting = 1e6;
 
-/// How long somebody looks for plans.
+/// The limit on the time for counting.
 class Patience {
  public:
   explicit Patience(std::stop_token stop, double most = std::numeric_limits<double>::infinity())
@@ -49,15 +49,15 @@ class Patience {
   double left_;
 };
 
-/// Replicas of a chain's stages, in every way that the setting allows; `visit` says whether to go
-/// on.
+/// Enumerates the numbers of replicas of a chain's stages that the setting allows; `visit` returns
+/// whether to go on.
 template <class Visit>
 class Replicas {
  public:
   Replicas(const Space& space, const Setting& setting, Patience& patience, Visit visit)
       : space_(space), setting_(setting), patience_(patience), visit_(std::move(visit)) {}
 
-  /// Returns whether that were all of them.
+  /// Returns false if `visit` ended the enumeration early.
   bool all() {
     for (int p = 1; goes_on_ && p <= space_.most_pipeline_devices(setting_); ++p) {
       if (space_.allows_stages(p * setting_.schedule.virtual_stages)) choose(p, 0);
@@ -81,7 +81,8 @@ class Replicas {
     int first = 1, last = 0;
   };
 
-  /// So that the stages after it can have theirs, too, and all devices are used where they must be.
+  /// Replica counts of the next stage that leave at least one device for each later stage, and that
+  /// use all devices if the problem requires it.
   Range counts_of_next(int stages, int devices) const {
     const int most = space_.most_replicas(setting_);
     const std::int64_t of_others = static_cast<std::int64_t>(stages - 1) * most;
@@ -96,7 +97,7 @@ class Replicas {
     goes_on_ = !patience_.is_over();
     if (!goes_on_ || !space_.may_end_at(setting_, used)) return;
     if (!space_.wants(setting_, replicas_)) return;
-    // To judge a schedule is to write it down.
+    // Checking whether a schedule accepts a shape means generating the schedule.
     constexpr double instructions_at_once = 250;
     patience_.spend(static_cast<double>(setting_.microbatches) * stages / instructions_at_once);
     if (space_.schedule(setting_, replicas_)) goes_on_ = visit_(replicas_, stages);
@@ -110,7 +111,7 @@ class Replicas {
   bool goes_on_ = true;
 };
 
-/// The settings, and copies of them.
+/// The settings of the space, and their pipeline copies (`Space::copies`).
 std::vector<Setting> settings_of(const Space& space) {
   std::vector<Setting> all;
   for (const Setting& setting : space.settings()) {
@@ -120,8 +121,8 @@ std::vector<Setting> settings_of(const Space& space) {
   return all;
 }
 
-/// How many plans there are, without making them; more than the most is as good as any number, and
-/// so is what takes long to count.
+/// Counts plans without building them. Stops at the limit on plans, or when counting takes too
+/// long.
 class Count {
  public:
   Count(const Space& space, std::stop_token stop)
@@ -140,7 +141,7 @@ class Count {
   }
 
  private:
-  /// Ways to recompute in so many layers of a stage.
+  /// Number of choices of recomputation for a stage of this many layers.
   double recomputes(int layers) const {
     const auto whole = static_cast<double>(space_.problem().recompute.size());
     if (!space_.layers_choose() || !space_.allows(Recompute::none)) return whole;
@@ -148,7 +149,7 @@ class Count {
     return whole + std::pow(each, layers) - 1;
   }
 
-  /// Ways to cut the layers into so many stages and to recompute them.
+  /// Number of ways to cut the layers into this many stages and to choose recomputation for each.
   double cuts(int stages) {
     const auto known = cuts_.find(stages);
     if (known != cuts_.end()) return known->second;
@@ -158,7 +159,7 @@ class Count {
       std::vector<double> next(ways.size(), 0);
       for (int first = 0; first <= space_.layers() && !patience_.is_over(); ++first) {
         if (ways[index(first)] == 0) continue;
-        // Of cuts, which are sums, many take as long as one chain of replicas.
+        // Counting this many cuts takes as long as counting one assignment of replicas.
         constexpr double cuts_at_once = 50;
         patience_.spend((space_.layers() - first) / cuts_at_once);
         for (int end = space_.first_end(first); end <= space_.layers(); ++end) {
@@ -173,11 +174,11 @@ class Count {
 
   const Space& space_;
   Patience patience_;
-  std::map<int, double> cuts_;  ///< by the number of stages
+  std::map<int, double> cuts_;  ///< number of stages → number of ways
   double count_ = 0;
 };
 
-/// The plans that no other beats in both time and memory, fastest first.
+/// The Pareto front of step time and peak memory, fastest plan first.
 class Front {
  public:
   void add(const Candidate& candidate) {
@@ -210,15 +211,15 @@ class Front {
   std::vector<Candidate> plans_;
 };
 
-/// Of all searches that an answer takes.
+/// Counts over all searches that the answer takes.
 struct Tally {
-  double plans = 0;  ///< that there are
+  double plans = 0;  ///< plans in all
   std::int64_t candidates = 0;
   bool interrupted = false;
   std::optional<Duration> best;
 };
 
-/// Hands every plan of a space, on the devices in their own order, to the collector.
+/// Passes every plan of a space, with devices in the cluster's order, to the collector.
 template <class Collector>
 class BruteForce {
  public:
@@ -281,7 +282,7 @@ class BruteForce {
     layout.recompute.pop_back();
   }
 
-  /// From this layer of the last stage on.
+  /// Enumerates the choices of the last stage's layers from `layer` on.
   void choose_layers(const Setting& setting, Layout& layout, std::size_t layer) {
     if (stopped()) return;
     if (layer == layout.again.back().size()) {
@@ -321,7 +322,7 @@ class BruteForce {
   Collector& collector_;
 };
 
-/// Of a model that branches: the layers could be cut in other orders, too
+/// For a model that branches, adds the note that only one order of its layers was searched
 /// (planner/space/orders.hpp).
 void say_one_order(SearchResult& result) {
   constexpr std::string_view which = "the model's own order of layers";
@@ -336,7 +337,7 @@ void say_one_order(SearchResult& result) {
   }
 }
 
-/// The options that have not been used yet to ask for less.
+/// The options that would narrow the question and are not used yet, in words.
 std::string ways_to_ask_for_less(const Problem& problem) {
   const bool is_straight = problem.straight || problem.pinned.any();
   std::vector<std::string> flags;
@@ -358,7 +359,7 @@ void require_few(double plans, const Problem& problem) {
       ways_to_ask_for_less(problem));
 }
 
-/// The question on its devices in another order; a space looks at its question.
+/// The problem with its devices in another order, and its space. `space` refers to `problem`.
 struct OtherOrder {
   OtherOrder(const Problem& own, std::vector<int> devices)
       : order(std::move(devices)), problem(in_device_order(own, order)), space(problem) {}
@@ -382,7 +383,7 @@ double count_plans(const Space& space, const std::vector<std::unique_ptr<OtherOr
   return plans;
 }
 
-/// All plans, also on the devices in other orders.
+/// Collects all plans, on the devices in every order that the problem asks for.
 template <class Collector>
 Tally look_at_all(const Problem& problem, const SearchControl& control, const Space& space,
                   const Collector& empty, Collector& collector) {
@@ -399,8 +400,8 @@ Tally look_at_all(const Problem& problem, const SearchControl& control, const Sp
   return tally;
 }
 
-/// The questions that are one after another the problem's, each with one way to shard and, for a
-/// framework, one thing that all stages do again.
+/// The problem split into questions with one sharding each and, for a framework that recomputes
+/// alike in all stages, one choice of recomputation each.
 std::vector<Problem> single_questions(const Problem& problem) {
   std::vector<Problem> questions;
   for (const Sharding sharding : sharding_choices(problem)) {
@@ -458,7 +459,8 @@ SearchResult brute_force_front(const Problem& problem, const SearchControl& cont
     tally.interrupted = tally.interrupted || own.interrupted;
   }
   const std::vector<Candidate> all = front.take();
-  // The fastest leads; each after it is the fastest with so much less memory.
+  // The fastest plan comes first; each later one is the fastest whose memory is smaller by the
+  // spacing.
   Leaderboard first(1);
   if (!all.empty()) first.add(all.front());
   SearchResult result = finish(first, begin_result(tally));

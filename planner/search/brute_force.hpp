@@ -1,4 +1,4 @@
-// Every plan of the space, simulated.
+// Brute force: simulates every plan of the space.
 
 #pragma once
 
@@ -6,9 +6,10 @@
 
 namespace stagecraft {
 
-/// Throws Error (usage) where there are too many plans.
+/// Throws Error (usage) if there are too many plans.
 SearchResult search_brute_force(const Problem& problem, const SearchControl& control);
-/// How many plans brute force would look at; a million or more is as good as any number.
+/// Number of plans that brute force would simulate. Counting stops at about a million: then the
+/// result is only known to be at least that.
 double count_plans(const Problem& problem);
 SearchResult brute_force_front(const Problem& problem, const SearchControl& control, int most,
                                double spacing);

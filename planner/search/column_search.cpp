@@ -17,7 +17,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Bisection of a branch's bound stops within this part of the best step.
+/// Bisection of a branch's bound stops at 1/narrow_parts of the incumbent's step.
 constexpr Time narrow_parts = 1000;
 /// Steps of the bisection for each range of layers, at most.
 constexpr std::int64_t most_per_range = 100;
@@ -43,7 +43,7 @@ ColumnSearch::ColumnSearch(const Space& space, const SearchControl& control, Jud
 void ColumnSearch::add(const Setting& setting) {
   for (Setting& column : space_.columns(setting)) {
     const Time least = bounds_.bound(column);
-    if (least >= never) continue;  // it cannot hold its parameters
+    if (least >= never) continue;  // the parameters alone exceed memory
     if (least > judge_.limit()) {
       ++closed_;
       closed_least_ = std::min(closed_least_, least);
@@ -86,7 +86,7 @@ std::size_t ColumnSearch::done() const {
   return closed_ + static_cast<std::size_t>(here);
 }
 
-/// There may be a hundred times more of them than others.
+/// Removes closed branches, which may be a hundred times as many as open ones.
 void ColumnSearch::let_go_of_closed() {
   closed_ += std::erase_if(branches_, [&](const ColumnBranch& branch) {
     if (is_open(branch)) return false;
@@ -115,7 +115,7 @@ void ColumnSearch::judge(ColumnBranch& branch, ColumnFindings findings) {
   for (const Layout& layout : findings.layouts) judge(branch, clock, layout);
 }
 
-/// Where simulation shows that a layout does not fit, something recomputes until one does.
+/// Simulates the layout. If it does not fit, more stages recompute, up to `most_repairs` times.
 void ColumnSearch::judge(ColumnBranch& branch, FastClock& clock, Layout layout) {
   constexpr int most_repairs = 4;
   for (int repair = 0; repair < most_repairs; ++repair) {
@@ -137,7 +137,7 @@ void ColumnSearch::judge(ColumnBranch& branch, FastClock& clock, Layout layout) 
   }
 }
 
-/// Side by side; each for the limit that there is now.
+/// Applies the task to the branches side by side, each with the cutoff from before the batch.
 void ColumnSearch::work_on(Batch batch, const Task& task) {
   const Time limit = judge_.limit();
   std::vector<ColumnFindings> findings(batch.size());
@@ -155,7 +155,8 @@ void ColumnSearch::propose(Batch batch, const Row& /*row*/) {
   work_on(batch, [](ColumnWork& work) { work.propose(); });
 }
 
-/// Those of one stage per device then raise their bound by bisection.
+/// Local search on the branches' layouts. Branches of one stage per device then raise their bound
+/// by bisection.
 void ColumnSearch::improve(Batch batch, const Row& row) {
   const std::int64_t most = judge_.effort().left / row.parts;
   work_on(batch, [&](ColumnWork& work) { work.improve(most); });
@@ -173,8 +174,8 @@ void ColumnSearch::raise(Batch batch, const Row& row) {
   work_on(batch, [&](ColumnWork& work) { work.raise(row.rounds); });
 }
 
-/// Whether those left are so many that there is no effort for all of them: then the bound, which is
-/// the least of all, stays where it is.
+/// Whether the remaining effort is far too little for the branches that are left. Then the overall
+/// bound, which is the lowest of all branches, cannot rise.
 bool ColumnSearch::are_too_many(const Worked& worked) {
   constexpr std::size_t enough_to_tell = 64;
   constexpr double far_more = 2;
@@ -189,14 +190,15 @@ bool ColumnSearch::are_too_many_to_prove(const Worked& worked) {
   return !may_prove_;
 }
 
-/// What takes long is left for later.
+/// Raises bounds by proofs, each with a small share of the effort; longer proofs come later
+/// (`prove_lowest`).
 void ColumnSearch::climb(Batch batch, const Row& row) {
   const std::int64_t share = judge_.effort().left / row.parts;
   work_on(batch, [&](ColumnWork& work) { work.climb(share); });
 }
 
-/// Where layers are not blocks, through all layouts that paths do not rule out: where memory is
-/// tight, balanced ones may all be too large, and no weights close the gap.
+/// Enumerates the layouts that path bounds do not rule out, if layers are not blocks: if memory is
+/// tight, all balanced layouts may be too large, and no multipliers close the gap.
 void ColumnSearch::walk(Batch batch, const Row& row) {
   const std::int64_t share = share_of_each(judge_.effort().left, row.parts, batch.size());
   judge_side_by_side(workers_, judge_, batch.size(), share,
@@ -205,8 +207,8 @@ void ColumnSearch::walk(Batch batch, const Row& row) {
                      });
 }
 
-/// Raises the bound until it meets the best plan, or until what is left is a plan to try. Not where
-/// there are too many layers for a single look.
+/// Raises the bound by bisection until it meets the incumbent, and tries the chains found on the
+/// way. Does nothing if one probe would exceed the effort.
 void ColumnSearch::narrow(ColumnBranch& branch) {
   const std::int64_t layers = space_.layers();
   const std::int64_t steps = layers * layers * std::min<std::int64_t>(layers, most_per_range);
@@ -219,7 +221,7 @@ void ColumnSearch::narrow(ColumnBranch& branch) {
     judge_.effort().spend(steps);
     if (!bounds.probe(limit, control_.stop)) return false;
     if (!bounds.is_open(depth)) return true;  // stopped
-    // What it does not know of is where fixed stages are.
+    // The bounds ignore constraints on fixed stages, so the chain is checked against them.
     const Layout chain = bounds.best_layout(depth);
     if (is_allowed(space_, branch.setting, chain)) {
       judge(branch, clock, chain);
@@ -287,7 +289,8 @@ std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
   constexpr Row let_go{.name = "those done with", .whole = &Self::let_go_of_closed};
   constexpr std::size_t few = 8, all = std::numeric_limits<std::size_t>::max();
   static constexpr std::array rows{
-      // Where nothing fits so far, most cannot: a look at their memory tells sooner than plans.
+      // While no plan fits, most branches cannot hold any: a bound on memory shows this sooner than
+      // trying plans.
       Row{.kind = relax,
           .name = "what has no room",
           .applies = &Self::has_no_limit,
@@ -304,16 +307,17 @@ std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
           .begins_with_one = true,
           .ignores_gap = true},
       let_go,
-      // The best few first: what they reach rules others out.
+      // The best few first: better incumbents rule other branches out.
       cut_by_cut(nullptr, few, 32),
       paths(nullptr, 3, &Self::are_too_many_to_prove),
       let_go,
-      // Walks over many stages seldom come to an end.
+      // Enumeration over many stages seldom completes, so it is only tried for few.
       walk(&Self::may_prove, &Self::open_of_few_stages, 16, 10),
       paths(&Self::may_prove, 30, &Self::are_too_many),
-      // As long as nothing fits, one look at each is enough.
+      // Without an incumbent, one enumeration of each branch is enough.
       walk(&Self::may_prove_limit, &Self::open_of_few_stages, 8, 60),
-      // Before proofs, which it makes easier, and once more where these leave a doubt.
+      // Better incumbents make proofs easier, so annealing comes before them, and again for the
+      // branches that proofs leave open.
       annealing(2),
       Row{.kind = enumerate,
           .name = "proofs up to a limit",
@@ -326,9 +330,9 @@ std::span<const ColumnSearch::Row> ColumnSearch::agenda() {
       paths(&Self::may_prove, 120, &Self::are_too_many),
       paths(&Self::may_prove_thoroughly, 1000, &Self::are_too_many),
       cut_by_cut(&Self::may_prove, all, 4),
-      // Where there is no effort for all bounds, it is better spent on few.
+      // If the effort cannot raise all bounds, it is spent on the plans of a few branches.
       cut_by_cut(&Self::may_not_prove, few, 4),
-      // For the best plan there is by now.
+      // Enumerates again, with the better cutoff that is known by now.
       walk(&Self::may_prove_limit, &Self::open_of_any_stages, 2, 60),
       Row{.kind = enumerate,
           .name = "proofs of the lowest",
@@ -346,7 +350,7 @@ void ColumnSearch::search(std::function<void()> report) {
 
 // --- Which branches ---
 
-/// Those of the lowest bounds first.
+/// All branches, those of the lowest bounds first.
 ColumnSearch::Branches ColumnSearch::all_by_least() {
   std::ranges::stable_sort(branches_, {}, &ColumnBranch::least);
   Branches branches;
@@ -354,7 +358,7 @@ ColumnSearch::Branches ColumnSearch::all_by_least() {
   return branches;
 }
 
-/// By what they promise; the bound decides between equals.
+/// Open branches by the step of their best layout; of equal ones, the lower bound first.
 ColumnSearch::Branches ColumnSearch::open_branches() {
   Branches open;
   for (ColumnBranch& branch : branches_) {
@@ -364,14 +368,14 @@ ColumnSearch::Branches ColumnSearch::open_branches() {
   return open;
 }
 
-/// Those of the lowest bounds first.
+/// Open branches, those of the lowest bounds first.
 ColumnSearch::Branches ColumnSearch::open_by_least() {
   Branches branches = open_branches();
   std::ranges::stable_sort(branches, {}, &ColumnBranch::least);
   return branches;
 }
 
-/// Whose layers are no blocks.
+/// Open branches whose layers are not blocks.
 ColumnSearch::Branches ColumnSearch::open_of_other_layers(int most_stages) {
   Branches branches = open_by_least();
   std::erase_if(branches, [&](const ColumnBranch* branch) {
@@ -387,8 +391,8 @@ ColumnSearch::Branches ColumnSearch::open_of_few_stages() {
   return open_of_other_layers(few);
 }
 
-/// Those that promise most: by their bound, and by what they have reached already. Near the best
-/// plan proofs are a better use of the effort.
+/// The most promising open branches, by their bound and by the step of their best layout. Branches
+/// whose bound is near the incumbent are left to proofs.
 ColumnSearch::Branches ColumnSearch::far_from_their_bound() {
   constexpr double far = 0.98, far_again = 0.96;
   Branches branches = open_by_least();

@@ -1,27 +1,28 @@
-// The search among plans of equal columns: for clusters with too many devices to try every number
-// of replicas of every stage.
+// The search among plans whose stages all have the same number of replicas, so that the plan
+// consists of identical pipeline replicas ("columns"). It serves clusters with too many devices to
+// try every number of replicas of every stage.
 //
-// A plan of columns is a pipeline of some depth, copied until the devices are used up. Every pair
-// of columns and depth, with every schedule and microbatch, is a branch of its own, and has a bound
-// that takes no time (planner/relaxations/work_bound.hpp).
+// Each combination of number of columns, pipeline depth, schedule and microbatch is one subproblem
+// ("branch"), and starts with a closed-form lower bound (planner/relaxations/work_bound.hpp).
 //
-// 1. As long as nothing fits, every branch first asks whether its memory can hold anything. Every
-//    branch whose bound is below the best plan raises it by whole blocks
-//    (planner/relaxations/block_packing.hpp), and if it is still below, proposes balanced
-//    pipelines that fit.
-// 2. The best few are improved, cut by cut.
-// 3. Those still below the best plan raise their bound by paths
-//    (planner/relaxations/path_bound.hpp, and planner/relaxations/block_bound.hpp where layers
-//    are blocks), three rounds, then thirty, then more. What they come across is tried. Where they
-//    are far too many for that, the bound cannot rise, and the most promising are improved alone.
-//    Where layers are not blocks, what paths leave is walked through
-//    (planner/relaxations/path_walk.hpp), first where stages are few.
-// 4. Those that promise most are annealed. Then those still below the best plan, of blocks, prove
-//    that nothing is within a part of its time: a small part, then larger ones, in the end all of
-//    it. Of those that are left, those that promise most are annealed.
-// 5. Those still below it are improved; those with one stage per device also raise their bound by
-//    bisection (planner/relaxations/chain_bounds.hpp).
-// 6. The remaining effort is spent on the lowest bound, by walks and proofs: it determines the gap.
+// 1. While no plan fits, branches are first relaxed to find those whose memory can hold nothing.
+//    Every branch whose bound is below the incumbent tightens it by a knapsack of blocks
+//    (planner/relaxations/block_packing.hpp), and if it is still below, proposes balanced pipelines
+//    that fit.
+// 2. Local search moves cuts in the best few layouts.
+// 3. Branches whose bound is still below the incumbent tighten it by critical paths
+//    (planner/relaxations/path_bound.hpp, and planner/relaxations/block_bound.hpp if layers are
+//    blocks), in three rounds, then thirty, then more; the layouts that these relaxations produce
+//    are tried. If there are far too many such branches, the overall bound cannot rise, and only
+//    the most promising layouts are improved. If layers are not blocks, the layouts that paths
+//    leave are enumerated (planner/relaxations/path_walk.hpp), first for few stages.
+// 4. The most promising layouts are annealed. Then branches of blocks that are still below the
+//    incumbent prove that no layout is within a cutoff, which rises in steps to the incumbent. The
+//    most promising of the branches that are left are annealed again.
+// 5. Local search improves the layouts of the branches still below the incumbent; those with one
+//    stage per device also tighten their bound by bisection (planner/relaxations/chain_bounds.hpp).
+// 6. The remaining effort is spent on the branch of the lowest bound, which determines the gap, by
+//    enumeration and proofs.
 //
 // These are rows of its agenda (planner/search/agenda.hpp).
 
@@ -39,8 +40,8 @@
 
 namespace stagecraft {
 
-/// Whether there are too many layouts of the setting to walk through them, or quite some of which
-/// columns know more.
+/// Whether the setting is left to `ColumnSearch`: it has too many layouts to enumerate, or many
+/// layouts of which columns give better bounds.
 bool is_wide(const Space& space, const Setting& setting);
 
 class ColumnSearch {
@@ -48,21 +49,22 @@ class ColumnSearch {
   ColumnSearch(const Space& space, const SearchControl& control, Judge& judge,
                SpaceWorkers& workers);
 
-  /// Columns of this setting are to be searched.
+  /// Adds a branch for each number and depth of columns under this setting.
   void add(const Setting& setting);
-  /// `report` is called now and then.
+  /// Runs the agenda; calls `report` after each batch.
   void search(std::function<void()> report);
-  /// Where layers choose for themselves what they do again: raises bounds by paths, the lowest
-  /// first, and makes fit what comes up.
+  /// The search for plans with recomputation per layer: tightens bounds by critical paths, the
+  /// lowest first, and makes the layouts found on the way fit.
   void search_layers_again(std::function<void()> report);
 
   /// See `ColumnBounds`.
   Time least_of_all(const Setting& setting) { return bounds_.least_of_all(setting); }
-  /// No plan of columns is faster, but for those already judged.
+  /// Lower bound on all plans of columns, except those already simulated.
   Time least() const;
-  /// What that bound rests on, and of which plans it is; empty if they are done with.
+  /// The branch of the lowest bound and the relaxation that gave it, in words; empty if the bound
+  /// is that of a closed branch by formula.
   std::string rests_on() const;
-  /// Branches, and those that are done.
+  /// Number of branches, closed ones included.
   std::size_t branches() const { return branches_.size() + closed_; }
   std::size_t done() const;
 
@@ -77,7 +79,7 @@ class ColumnSearch {
   void report() const { report_(); }
 
  private:
-  /// Does something to one branch.
+  /// A method, applied to one branch.
   using Task = std::function<void(ColumnWork& work)>;
   using Row = Method<ColumnSearch>;
   using Branches = Row::Parts;
@@ -91,7 +93,7 @@ class ColumnSearch {
   bool may_prove() const { return may_prove_; }
   bool may_not_prove() const { return !may_prove_; }
   bool has_no_limit() const { return judge_.limit() >= never; }
-  /// And plans are known.
+  /// Whether there is effort to raise all bounds, and an incumbent.
   bool may_prove_limit() const { return may_prove_ && judge_.limit() < never; }
   bool may_prove_thoroughly() const { return may_prove_ && control_.thorough; }
   double gap() const;
@@ -106,7 +108,7 @@ class ColumnSearch {
   Branches open_of_any_stages() { return open_of_other_layers(space_.layers()); }
   Branches far_from_their_bound();
 
-  // --- What is done to them ---
+  // --- Methods ---
   void work_on(Batch batch, const Task& task);
   void propose(Batch batch, const Row& row);
   void improve(Batch batch, const Row& row);
@@ -138,11 +140,11 @@ class ColumnSearch {
   ColumnBounds bounds_;
   SpaceWorkers& workers_;
   std::vector<ColumnBranch> branches_;
-  std::int64_t given_ = 0;       ///< of the effort
-  bool may_prove_ = true;        ///< there is effort to raise all bounds
-  std::size_t closed_ = 0;       ///< that were done with and let go
-  Time closed_least_ = never;    ///< of them
-  std::string closed_rests_on_;  ///< that, where more than a formula raised it
+  std::int64_t given_ = 0;       ///< effort at the beginning
+  bool may_prove_ = true;        ///< the effort suffices to raise all bounds
+  std::size_t closed_ = 0;       ///< branches that were closed and removed
+  Time closed_least_ = never;    ///< lowest bound of those
+  std::string closed_rests_on_;  ///< source of `closed_least_`; empty for a formula
   std::function<void()> report_;
 };
 

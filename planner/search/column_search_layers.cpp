@@ -1,5 +1,5 @@
-// The search where layers choose for themselves what they do again: bounds by paths, and what comes
-// up on the way, made to fit.
+// The column search with recomputation per layer: bounds by critical paths; the layouts found on
+// the way are made to fit.
 
 #include <algorithm>
 #include <array>
@@ -10,15 +10,16 @@
 
 namespace stagecraft {
 
-/// Those that came up last, of which bounds know most, are kept for later: it takes simulations to
-/// make them fit.
+/// Keeps the latest layouts, which tight multipliers produced, for later: making them fit takes
+/// simulations.
 void ColumnSearch::keep_latest(ColumnBranch& branch, std::vector<Layout> layouts) {
   constexpr std::size_t most = 2;
   if (layouts.size() > most) layouts.erase(layouts.begin(), layouts.end() - most);
   branch.latest = std::move(layouts);
 }
 
-/// With the best choices of their layers, with a part of the effort.
+/// Chooses recomputation per layer for the kept layouts so that they fit, with 1/parts of the
+/// effort.
 void ColumnSearch::make_latest_fit(const Branches& branches, std::int64_t parts) {
   const std::int64_t least_left = judge_.effort().left - judge_.effort().left / parts;
   for (ColumnBranch* branch : branches) {
@@ -33,8 +34,8 @@ void ColumnSearch::make_latest_fit(const Branches& branches, std::int64_t parts)
   }
 }
 
-/// All of them a little, which shows plans that rule others out; then the lowest first, which the
-/// bound of the whole is.
+/// First a few rounds for every branch, which gives incumbents that rule branches out; then the
+/// branch of the lowest bound, which is the overall bound.
 void ColumnSearch::search_layers_again(std::function<void()> report) {
   report_ = std::move(report);
   constexpr std::array rounds{3, 30, 120, 500};

@@ -1,4 +1,4 @@
-// Proofs of what columns cannot be faster than, which go on side by side.
+// Proofs that no plan of columns is faster than a cutoff, side by side.
 
 #include <algorithm>
 #include <array>
@@ -8,16 +8,17 @@
 
 namespace stagecraft {
 
-/// Again and again those of the lowest bounds, a bit higher each time, as long as that works: as
-/// high as the lowest of all is to go next, since that is the bound of the whole. Some take most of
-/// their share, others little: together they are given more than there is.
+/// Repeatedly takes the branches of the lowest bounds and proves a slightly higher cutoff for them,
+/// until a proof fails. The cutoff is the next one of the lowest branch, since its bound is the
+/// overall bound. Proofs need very different effort, so the shares together may exceed what is
+/// left.
 void ColumnSearch::prove_lowest() {
   constexpr std::size_t size = 3;
-  // What is left in the end is not enough for one more.
+  // The last 1/parts of the effort is not enough for another proof.
   constexpr std::int64_t parts = 16;
   const std::int64_t kept = judge_.effort().left / parts;
-  // Where a gap is good enough, proofs that do not raise the bound are worth what the search took
-  // before, in two parts.
+  // If the question allows a gap, proofs that do not raise the bound may use as much effort as the
+  // search before them, in two halves.
   const std::int64_t before_proofs = given_ - judge_.effort().left;
   std::int64_t last_raised = judge_.effort().left;
   while (!is_enough() && judge_.effort().left > kept) {
@@ -30,7 +31,7 @@ void ColumnSearch::prove_lowest() {
     std::erase_if(batch, [&](const ColumnBranch* branch) { return branch->least > *limit; });
     const auto known = [&] { return std::array{lowest.least, lowest.too_far, judge_.limit()}; };
     const auto before = known();
-    // The last hundredth is worth half of what is left, each time.
+    // Within one per cent of the incumbent, each attempt may use half of the effort that is left.
     constexpr double near = 0.0101;
     Effort& effort = judge_.effort();
     std::int64_t reserve = gap() <= near ? effort.left / 2 : 0;
@@ -47,7 +48,7 @@ void ColumnSearch::prove_lowest() {
   }
 }
 
-/// Goes through the cases of their proofs, side by side.
+/// Works on the open nodes (cases) of the branches' proofs, side by side.
 void ColumnSearch::prove_cases(const Branches& batch) {
   constexpr std::size_t size = 4;
   while (!stops()) {
@@ -56,7 +57,7 @@ void ColumnSearch::prove_cases(const Branches& batch) {
     if (parts.empty()) break;
     Branches pointers;
     for (ColumnBranch& part : parts) pointers.push_back(&part);
-    const std::int64_t share = judge_.effort().left / 3 * 2;  // few take much
+    const std::int64_t share = judge_.effort().left / 3 * 2;  // few nodes need much effort
     work_on(pointers, [&](ColumnWork& work) { work.prove_case(share); });
     for (std::size_t i = 0; i < parts.size(); ++i) wholes[i]->take_part(std::move(parts[i]));
     report_();
@@ -69,7 +70,8 @@ void ColumnSearch::prove_cases(const Branches& batch) {
   }
 }
 
-/// Copies of branches, each with one of their next cases; whose they are goes to `wholes`.
+/// Copies of branches, each with one open case of the branch's proof. `wholes` gets the branch of
+/// each copy.
 std::vector<ColumnBranch> ColumnSearch::take_cases(const Branches& batch, std::size_t most,
                                                    Branches& wholes) {
   std::vector<ColumnBranch> parts;

@@ -13,8 +13,8 @@ namespace stagecraft {
 
 namespace {
 
-/// A limit that is this part of the best step, rounded up: where no plan is left up to it, the gap
-/// is at most the other part. A nanosecond less would miss that.
+/// The cutoff at this part of the incumbent's step, rounded up: once no plan takes at most the
+/// cutoff, the gap is at most 1 - part. A cutoff one nanosecond lower would not give that gap.
 Time part_of(Time best, double part) {
   const double aim = part * static_cast<double>(best);
   return std::min(best, static_cast<Time>(std::ceil(aim)) + 1);
@@ -51,12 +51,13 @@ ColumnWork::ColumnWork(const Space& space, const std::stop_token& stop, ColumnBr
     findings_.spent = 4000 + 2 * static_cast<std::int64_t>(order_->order.size());
 }
 
-/// Balanced pipelines, by stages and by devices.
+/// Balanced pipelines: equal time per stage, and equal time per device.
 std::vector<Layout> ColumnWork::proposals() const {
   const Setting& setting = branch_.setting;
   std::vector<Layout> layouts{balanced(space_, setting, replicas_)};
   if (setting.schedule.virtual_stages == 1) return layouts;
-  // Of what is in flight, a device's first stages have most: later ones had better be larger.
+  // A device's first stages hold the most microbatches in flight, so its later stages should be
+  // larger.
   for (const double tilt : {0.0, 0.1, 0.3, 0.6}) {
     layouts.push_back(balanced_devices(space_, setting, replicas_, tilt));
   }
@@ -73,8 +74,8 @@ bool ColumnWork::take_if_better(const Layout& layout) {
   return true;
 }
 
-/// Where layers choose what they do again, that is for the judge, if the stages are of any use
-/// without.
+/// With recomputation per layer: keeps the cuts for the judge, who chooses recomputation, if the
+/// layout without recomputation is within the cutoff.
 void ColumnWork::consider_layers_again(Layout layout) {
   layout.recompute.assign(layout.recompute.size(), Recompute::none);
   const auto has_its_cuts = [&](const Layout& other) { return other.cuts == layout.cuts; };
@@ -83,13 +84,13 @@ void ColumnWork::consider_layers_again(Layout layout) {
   findings_.layouts.push_back(std::move(layout));
 }
 
-/// Whether it is a plan as good as the branch's best.
+/// Tries a layout. Returns whether the branch's best layout is now at least as fast as this one.
 bool ColumnWork::consider(const Layout& layout) {
   if (space_.layers_choose()) {
     consider_layers_again(layout);
     return false;
   }
-  // Simulations have shown that it takes more memory than bounds know of.
+  // Simulations have shown that such layouts need more memory than the bounds count.
   if (!branch_.kept_free.empty() && !may_fit(clock_, layout)) {
     constexpr std::int64_t most = 1'000'000;
     Effort effort{.left = most, .stop = stop_};
@@ -102,7 +103,7 @@ bool ColumnWork::consider(const Layout& layout) {
   return branch_.step <= clock_.step(layout);
 }
 
-/// Raises the bound to what whole blocks allow, where the layers are blocks.
+/// Raises the bound by the knapsack of blocks, if the layers are blocks.
 std::optional<BlockPacking> ColumnWork::pack() {
   if (!BlockPacking::applies(space_, branch_.setting)) return {};
   BlockPacking packing(space_, branch_.setting, *order_, std::min(limit_, never - 1));
@@ -117,7 +118,7 @@ void ColumnWork::charge(const std::optional<BlockPacking>& packing) {
 
 void ColumnWork::propose() {
   if (order_ == nullptr) {
-    branch_.least = never;  // there are no such plans
+    branch_.least = never;  // the schedule does not accept the shape
     return;
   }
   const Setting& setting = branch_.setting;
@@ -136,7 +137,7 @@ void ColumnWork::propose() {
   if (is_better && branch_.step < limit_) findings_.layouts.push_back(branch_.layout);
 }
 
-/// Where no balanced pipeline fits, and no other plan does so far.
+/// Proposes the layout of minimum memory, if no balanced pipeline fits and there is no incumbent.
 bool ColumnWork::propose_tightest() {
   constexpr std::int64_t most = 500'000;
   Effort effort{.left = most, .stop = stop_};
@@ -172,12 +173,13 @@ void ColumnWork::anneal(std::int64_t most) {
   const auto flat = best_of_two_sizes();
   unsigned seed = 4 * branch_.annealings + 1;
   anneal_from(branch_.layout, branch_.annealings == 0 ? hot : warm, seed, flat ? times + 1 : 1);
-  // Near one shape already: little heat, but more than once.
+  // The start is near a good shape already: low temperature, several attempts.
   for (int time = 0; flat && time < times; ++time) anneal_from(*flat, warm, seed++, times - time);
   ++branch_.annealings;
 }
 
-/// Where layers are blocks, stages of two sizes are near the best shape; nothing if none fits.
+/// If layers are blocks, the best layout with stages of two sizes, a good start for annealing;
+/// nothing if none fits.
 std::optional<Layout> ColumnWork::best_of_two_sizes() {
   if (!BlockPacking::applies(space_, branch_.setting)) return {};
   constexpr std::int64_t steps_per_device = 2000;
@@ -198,7 +200,7 @@ std::optional<Layout> ColumnWork::best_of_two_sizes() {
 
 void ColumnWork::raise(int rounds) {
   if (order_ == nullptr) {
-    branch_.least = never;  // there are no such plans
+    branch_.least = never;  // the schedule does not accept the shape
     return;
   }
   const std::optional<BlockPacking> packing = pack();
@@ -206,7 +208,7 @@ void ColumnWork::raise(int rounds) {
   charge(packing);
 }
 
-/// False if there are too many choices.
+/// Raises the bound by `BlockBound`. Returns false if the stages have too many choices for it.
 bool ColumnWork::raise_blocks(int rounds, const BlockPacking& packing) {
   return bound_blocks(packing, [&](BlockBound& bound) { bound.raise(rounds, stop_); });
 }
@@ -235,7 +237,7 @@ void ColumnWork::raise_paths(int rounds, const std::optional<BlockPacking>& pack
   PathBound bound(space_, branch_.setting, *order_, limit, packing ? &*packing : nullptr);
   if (branch_.step < never) bound.start_from(branch_.layout);
   bound.know(branch_.paths);
-  // As long as nothing fits, that is what to ask first.
+  // Without an incumbent, first find out whether memory allows any layout.
   if (limit_ >= never && !branch_.has_asked_moments) {
     const bool is_always_full = bound.is_always_full();
     branch_.has_asked_moments = true;
@@ -295,7 +297,7 @@ void ColumnWork::prove_case(std::int64_t share) {
   findings_.spent += packing.spent() + bound.spent();
 }
 
-/// A proof that there is nothing of at most this limit, unless whole blocks tell.
+/// Proves that no layout takes at most this limit, unless the knapsack of blocks shows it already.
 void ColumnWork::prove_below(Time limit, std::int64_t share, const Prove& prove) {
   constexpr int rounds = 300;
   const std::int64_t last = findings_.spent + share;

@@ -1,5 +1,5 @@
-// What is done to one branch of the search among plans of equal columns
-// (planner/search/column_search.hpp). It sees nothing of other branches, so several may be worked
+// The work on one branch of the search among plans of identical pipeline replicas
+// (planner/search/column_search.hpp). It reads nothing of other branches, so several may be worked
 // on side by side.
 
 #pragma once
@@ -18,34 +18,37 @@
 
 namespace stagecraft {
 
-/// The proof that a branch has nothing of at most a limit, as far as it has come.
+/// The state of a proof, by branch and bound, that no layout of a branch takes at most `limit`.
 struct ColumnProof {
   Time limit = 0;
-  std::vector<BlockBound::Case> cases;  ///< that are left
-  Time least = never;                   ///< of what is in none of these nothing is faster
-  bool is_too_long = false;             ///< to get through one that was left
+  std::vector<BlockBound::Case> cases;  ///< open nodes
+  Time least = never;                   ///< lower bound on the layouts outside the open nodes
+  bool is_too_long = false;             ///< a node could not be closed within its effort
 };
 
-/// A depth, and a number of columns, under one schedule and microbatch.
+/// A subproblem: one pipeline depth, number of columns, schedule and microbatch.
 struct ColumnBranch : Subproblem {
   Setting setting;
-  Time step = never;  ///< of its best layout so far, by the fast clock
+  Time step = never;  ///< step of `layout`, by the fast clock
   Layout layout;
-  std::vector<Bytes> kept_free;      ///< see FastClock; what simulations have shown
-  Time too_far = never;              ///< a proof that it has nothing of at most this was too long
-  std::optional<ColumnProof> proof;  ///< that is under way
+  std::vector<Bytes> kept_free;      ///< headroom per device that simulations showed to be needed
+                                     ///< (see FastClock)
+  Time too_far = never;              ///< the lowest cutoff whose proof took too long
+  std::optional<ColumnProof> proof;  ///< the proof in progress
   unsigned annealings = 0;
-  bool has_asked_moments = false;  ///< and it is not so that a device is always full
-  std::size_t raised = 0;          ///< so often
-  std::vector<Layout> latest;      ///< where layers choose, to be made to fit
-  std::vector<PassCounts> paths;   ///< that raised its bound (planner/relaxations/block_bound.hpp)
+  bool has_asked_moments = false;  ///< memory peaks were checked, and do not rule out all layouts
+  std::size_t raised = 0;          ///< number of calls of `raise`
+  std::vector<Layout> latest;      ///< with recomputation per layer: layouts still to be made to
+                                   ///< fit
+  std::vector<PassCounts> paths;   ///< critical paths that raised its bound
+                                   ///< (planner/relaxations/block_bound.hpp)
 
-  /// To be proved next, where a plan is known that takes so long: to within a hundredth of it,
-  /// unless that is far, or all the way if it is there; or half the way to where a proof took too
-  /// long. Nothing if that is not worth it.
+  /// The cutoff to prove next, given the incumbent's step `best`: within 1 % of `best`, or `best`
+  /// itself if the bound is there already, but at most best/40 above the bound. If a proof of that
+  /// took too long, half the way to that proof's cutoff. Nothing if that is less than best/500.
   std::optional<Time> next_limit(Time best) const;
-  /// What a copy of it, with one of its proof's cases, has found out. It still has the case if it
-  /// did not get to it.
+  /// Merges the result of a copy that worked on one node of the proof. The copy returns the node
+  /// itself if its work did not begin.
   void take_part(ColumnBranch part) {
     std::ranges::move(part.proof->cases, std::back_inserter(proof->cases));
     proof->least = std::min(proof->least, part.proof->least);
@@ -57,32 +60,33 @@ struct ColumnBranch : Subproblem {
   }
 };
 
-/// What working on a branch found out, for the judge.
+/// The result of working on a branch, for the judge.
 struct ColumnFindings {
-  std::int64_t spent = 0;       ///< of the effort
-  std::vector<Layout> layouts;  ///< to be judged, in this order
+  std::int64_t spent = 0;       ///< effort used
+  std::vector<Layout> layouts;  ///< layouts to simulate, in this order
 };
 
-/// The space and the branch outlive it. Only plans of at most `limit` matter.
+/// The space and the branch must outlive it. `limit` is the cutoff: slower plans do not matter.
 class ColumnWork {
  public:
   ColumnWork(const Space& space, const std::stop_token& stop, ColumnBranch& branch, Time limit);
 
-  /// A balanced pipeline that fits, unless whole blocks show that none is of use.
+  /// Proposes a balanced pipeline that fits, unless the knapsack of blocks rules the branch out.
   void propose();
-  /// Improves its layout, cut by cut, with so much of the effort at most.
+  /// Improves the branch's layout by moving cuts, with at most this effort.
   void improve(std::int64_t most);
-  /// The same by annealing, where its stages may have any shape; otherwise each time.
+  /// Improves the branch's layout by simulated annealing, with at most this effort and another seed
+  /// at each call.
   void anneal(std::int64_t most);
-  /// Raises the bound by whole blocks, where the layers are blocks, and by paths, in so many
-  /// rounds; the layouts they come across are tried.
+  /// Raises the bound by a knapsack of blocks, if the layers are blocks, and by critical paths in
+  /// this many rounds. Tries the layouts that the relaxations produce.
   void raise(int rounds);
-  /// Raises the bound where the layers are blocks, by proofs: to a little below the limit, then
-  /// closer to it, as long as that works and takes no more than this share of the effort.
+  /// If the layers are blocks, raises the bound by proofs: to a little below the cutoff, then
+  /// closer to it, as long as the proofs succeed within this effort.
   void climb(std::int64_t share);
-  /// Begins one such proof. If cases are left, it is the branch's from now on.
+  /// Begins one such proof. If open nodes are left, the branch keeps the proof.
   void begin_proof(Time limit, std::int64_t share);
-  /// Goes through the only case of its proof.
+  /// Works on the single node of the branch's proof.
   void prove_case(std::int64_t share);
 
   ColumnFindings take_findings() { return std::move(findings_); }
@@ -96,7 +100,7 @@ class ColumnWork {
   bool consider(const Layout& layout);
   void consider_layers_again(Layout layout);
   std::optional<BlockPacking> pack();
-  /// Once it is done with.
+  /// Adds the effort of a finished packing to the findings.
   void charge(const std::optional<BlockPacking>& packing);
   bool raise_blocks(int rounds, const BlockPacking& packing);
   using Prove = std::function<void(BlockBound& bound, std::int64_t effort)>;
@@ -110,7 +114,7 @@ class ColumnWork {
   Time limit_;
   std::vector<int> replicas_;
   FastClock clock_;
-  const TimedOrder* order_ = nullptr;  ///< null: the schedule refuses the shape
+  const TimedOrder* order_ = nullptr;  ///< null: the schedule does not accept the shape
   ColumnFindings findings_;
 };
 

@@ -15,13 +15,13 @@ namespace stagecraft {
 
 namespace {
 
-/// The question under the degrees asked for first.
+/// The problem restricted to the degrees that are searched first.
 Problem given_degrees(Problem problem) {
   problem.other_parallelism.clear();
   return problem;
 }
 
-/// The question under all others.
+/// The problem restricted to all other degrees.
 Problem other_degrees(Problem problem) {
   problem.parallelism = problem.other_parallelism.front();
   problem.other_parallelism.erase(problem.other_parallelism.begin());
@@ -38,7 +38,8 @@ bool has_other_degrees(const Space& space) {
                              [](const Setting& setting) { return setting.choice > 0; });
 }
 
-/// Not where the first half has shown a plan, nor for small searches, which are one of many.
+/// A first plan of the other degrees; none if the first half has found a plan, or in a search of
+/// little effort, which is one of many.
 std::vector<Candidate> first_of_others(const Problem& others, const SearchControl& control) {
   if (control.effort) return {};
   const Space space(others);
@@ -58,10 +59,10 @@ SearchResult search_others(const Problem& problem, const SearchControl& control,
 }  // namespace
 
 SearchResult search_degrees(const Problem& problem, const SearchControl& control) {
-  // Beside a plan that is known, which only a better one matters to, no degrees come first.
+  // If a plan is known and only better ones matter, all degrees are searched at once.
   if (control.only_scope && control.worth && problem.recompute_layers.empty())
     return search_at_once(problem, control, {});
-  // Where nobody counts steps, all at once: what one shows rules others out.
+  // Without a limit on effort, all degrees at once: a plan of one rules others out.
   if (!control.effort && !control.stop.stop_requested()) return search_given(problem, control);
   const Space space(problem);
   SearchParts parts(control, 2);

@@ -1,9 +1,10 @@
-// The exact search where there are several degrees of context and expert parallelism to try.
+// The exact search over several degrees of context and expert parallelism.
 //
-// All of them at once: what a plan of one takes rules others out. With a given effort, or where a
-// stop is requested before it begins, first those asked for, or none, by themselves, as of a
-// question that has no others: so the answer is never worse than that question's. Then all others
-// at once, with as much effort again, of which only what is better than the plan there is matters.
+// All degrees are searched at once, since a plan of one degree rules others out. With a limited
+// effort, or if a stop is requested before the search begins, the degrees that were asked for (else
+// degree 1) are searched first, alone, so that the answer is never worse than that of a question
+// without other degrees. Then all others are searched at once with the same effort again, with the
+// first answer as incumbent.
 
 #pragma once
 
@@ -11,7 +12,7 @@
 
 namespace stagecraft {
 
-/// Of a problem with other degrees.
+/// Needs a problem with several degrees.
 SearchResult search_degrees(const Problem& problem, const SearchControl& control);
 
 }  // namespace stagecraft

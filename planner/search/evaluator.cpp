@@ -13,15 +13,16 @@ namespace stagecraft {
 
 namespace {
 
-/// Recomputing says nothing where there are no layers.
+/// Whether the stage has no layers, so that recomputation has no effect on it.
 bool is_empty(const Layout& layout, int stage) {
   return layout.cuts[index(stage)] == layout.cuts[index(stage) + 1];
 }
 
-/// The plan for fewer microbatches, if they are many: what is in flight is the same soon, and so
-/// are peaks, in all that tests have tried. Empty if they are few.
+/// The plan with fewer microbatches, for checking memory quickly. After a few fills of the
+/// pipeline, activations in flight and memory peaks no longer change (held by tests). Empty if the
+/// plan has few microbatches already.
 std::optional<Plan> shorter(const Setting& setting, Plan plan, int pipeline_devices) {
-  constexpr int fills = 4;  // of the pipeline
+  constexpr int fills = 4;  // number of pipeline fills that are simulated
   int microbatches = setting.microbatches;
   while (microbatches % 2 == 0 && microbatches / 2 >= fills * pipeline_devices) microbatches /= 2;
   const int times = setting.microbatches / microbatches;
@@ -32,7 +33,7 @@ std::optional<Plan> shorter(const Setting& setting, Plan plan, int pipeline_devi
   return plan;
 }
 
-/// More than this many ways to recompute one partition are not worth it.
+/// Maximum number of choices of recomputation that are tried for one partition.
 constexpr std::size_t most_cases = 256;
 
 }  // namespace
@@ -44,14 +45,15 @@ struct Judge::Case {
   Time limit;
   std::set<std::vector<Recompute>> seen;
   bool once = false;
-  bool proves = false;           ///< whether it fits must be certain
-  std::vector<Bytes> over = {};  ///< its limit each pipeline device was, where it did not fit
+  bool proves = false;           ///< the caller must learn whether the layout fits
+  std::vector<Bytes> over = {};  ///< bytes beyond the limit, per pipeline device, of a layout that
+                                 ///< did not fit
 };
 
-/// How a pipeline device may have room: which of its stages recompute.
+/// The choices of recomputation with which a pipeline device may have room.
 struct Judge::Ways {
-  std::vector<int> stages;     ///< those that are not empty
-  std::vector<unsigned> sets;  ///< of their places
+  std::vector<int> stages;     ///< its stages that have layers
+  std::vector<unsigned> sets;  ///< each set: bits of the places in `stages` that recompute
   void recompute(unsigned set, Layout& layout) const {
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const bool again = ((set >> i) & 1u) != 0;
@@ -120,8 +122,8 @@ std::vector<Bytes> Judge::consider_once(FastClock& clock, const Setting& setting
   return std::move(what.over);
 }
 
-/// Recomputation only adds time, so of the ways that may fit, only those matter that cannot
-/// recompute less. In counting order every set of stages comes after its subsets.
+/// Recomputation only adds time, so only the minimal sets of recomputing stages that may fit
+/// matter. In counting order every set comes after its subsets.
 Judge::Ways Judge::ways_of(Case& what, int pipeline_device) {
   constexpr std::int64_t steps_per_way = 20;
   Layout& layout = what.layout;
@@ -149,7 +151,8 @@ Judge::Ways Judge::ways_of(Case& what, int pipeline_device) {
   return ways;
 }
 
-/// All of them, on all devices; on one without any nothing fits, whatever others do.
+/// Tries the combinations of all devices' choices. If one device has no choice, no combination
+/// fits.
 bool Judge::choose_ways(Case& what) {
   const std::vector<Recompute> before = what.layout.recompute;
   std::vector<Ways> ways;
@@ -166,7 +169,7 @@ bool Judge::choose_for_devices(Case& what, std::span<const Ways> ways) {
   if (ways.empty()) return simulate(what);
   bool complete = true;
   for (const unsigned set : ways.front().sets) {
-    // There may be six on each of sixteen devices.
+    // Six choices on each of sixteen devices would be 6^16 combinations.
     if (what.seen.size() >= most_cases) return false;
     ways.front().recompute(set, what.layout);
     complete = choose_for_devices(what, ways.subspan(1)) && complete;
@@ -174,7 +177,8 @@ bool Judge::choose_for_devices(Case& what, std::span<const Ways> ways) {
   return complete;
 }
 
-/// In a short run, where simulating all of it takes long.
+/// Simulates the plan with fewer microbatches, if it has many, and returns whether that does not
+/// fit.
 bool Judge::is_seen_not_to_fit(Case& what, const Plan& plan) {
   const auto run = shorter(what.setting, plan, what.layout.pipeline_devices());
   if (!run) return false;
@@ -192,7 +196,8 @@ bool Judge::simulate(Case& what) {
   if (!what.seen.insert(what.layout.recompute).second) return true;
   const std::int64_t instructions = instructions_of(what.setting, what.layout);
   effort_.spend(3 * instructions);
-  // The clock knows steps; a steady state may be faster.
+  // The fast clock times whole steps; a plan in steady state (one that does not drain) may be
+  // faster.
   if (what.setting.drains && what.clock.step(what.layout) > std::min(what.limit, limit())) {
     ++pruned_;
     return true;
@@ -206,7 +211,7 @@ bool Judge::simulate(Case& what) {
   if (!candidate.prediction || candidate.prediction->fits) return true;
   if (what.once) what.over = bytes_over(what.setting, candidate);
   if (what.once || !space_.allows(Recompute::full)) return true;
-  // The estimate was too kind: anything that recomputes more might still fit.
+  // The estimate of memory was too low: choices that recompute more may still fit.
   bool complete = true;
   for (int s = 0; s < what.layout.stages(); ++s) {
     Recompute& choice = what.layout.recompute[index(s)];

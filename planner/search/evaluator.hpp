@@ -1,5 +1,5 @@
-// The last word on a layout of the search: which stages must recompute, is the fast clock good
-// enough, what does the simulator say.
+// The evaluator: chooses recomputation for a layout of the search, times it by the fast clock, and
+// simulates it if it could beat the incumbent.
 
 #pragma once
 
@@ -18,31 +18,31 @@ class Judge {
  public:
   Judge(const Space& space, const SearchControl& control)
       : space_(space), control_(control), board_(control.top), effort_{.stop = control.stop} {}
-  /// One for a part of the work, on a space of its own: it knows what the whole knows by now, and
-  /// has so much effort.
+  /// A judge for a part of the work, on a space of its own. It starts with the incumbents of
+  /// `whole`, and may use this much effort.
   Judge(const Judge& whole, const Space& space, std::int64_t effort)
       : space_(space),
         control_(whole.control_),
         board_(whole.board_),
         effort_{.left = effort, .stop = control_.stop},
         given_(effort) {}
-  /// What such a one has found and done.
+  /// Merges the incumbents and counts of such a part.
   void take(Judge part);
 
   /// Cutoff: slower plans are discarded. `never` (infinite) until a plan is known.
   Time limit() const;
-  /// Simulates the layout's least recomputations that may fit and that the fast clock does not
-  /// rule out; the layout's own choice of recomputation is where it starts. False if it had to
-  /// give up on some.
+  /// Simulates the minimal choices of recomputation that may fit and that the fast clock does not
+  /// rule out, starting with the layout's own. Returns false if some choices were left out.
   bool consider(FastClock& clock, const Setting& setting, Layout layout, Time limit);
   /// Simulates the layout with its own recomputation, if that may fit and the fast clock does not
-  /// rule it out. False if it is not known whether it fits.
+  /// rule it out. Returns false if it is unknown whether it fits.
   bool consider_as_it_is(FastClock& clock, const Setting& setting, const Layout& layout,
                          Time limit);
-  /// Simulates two such ways at most: the layout's own if that may fit, and on each device the
-  /// first that may, if that is faster by the clock. Where the clock was too kind to its own way
-  /// (or to the other one, if there is no own): by how many bytes each pipeline device is over its
-  /// limit.
+  /// Simulates at most two choices of recomputation: the layout's own if it may fit, and the one
+  /// that takes the first choice that may fit on each device, if the clock says that it is faster.
+  /// Returns, per pipeline device, the bytes beyond its limit if the simulation shows that the
+  /// layout's own choice (or the other one, if its own may not fit) does not fit after all; else
+  /// empty.
   std::vector<Bytes> consider_once(FastClock& clock, const Setting& setting, Layout layout);
   void add(const Candidate& candidate);
 
@@ -70,15 +70,15 @@ class Judge {
   std::int64_t simulated_ = 0;
   std::int64_t pruned_ = 0;
   Effort effort_;
-  std::int64_t given_ = 0;  ///< of the effort, for a part
+  std::int64_t given_ = 0;  ///< effort that a part began with
 };
 
-/// For each of so many tasks side by side: one of so many parts of what is left, but so that
-/// together they leave an eighth.
+/// The effort of each of `tasks` tasks side by side: left / parts, but at most so much that an
+/// eighth of `left` remains after all of them.
 std::int64_t share_of_each(std::int64_t left, std::int64_t parts, std::size_t tasks);
 
-/// task(space, judge, i) for every i in [0, tasks), each with so much effort, and with a judge and
-/// a space to itself; what they find is taken in order, whoever came first.
+/// Calls task(space, judge, i) for every i in [0, tasks), each with this effort and with a judge
+/// and a space of its own. Results are merged in the order of i, whichever finished first.
 using JudgedTask = std::function<void(const Space& space, Judge& judge, std::size_t task)>;
 void judge_side_by_side(SpaceWorkers& workers, Judge& judge, std::size_t tasks, std::int64_t effort,
                         const JudgedTask& task);

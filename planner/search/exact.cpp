@@ -58,14 +58,15 @@ namespace stagecraft {
 
 namespace {
 
-/// Enough for some ten seconds, in all and for one setting. Proofs about blocks go on side by side,
-/// so that these take no longer.
+/// Default effort, some ten seconds. Problems of blocks get more, since their proofs run side by
+/// side.
 constexpr std::int64_t effort_in_all = 1'450'000'000, effort_for_blocks = 2'000'000'000;
 
-/// Orders of a branching model's layers beside its own; each gets a part of the effort.
+/// Maximum number of other orders of a branching model's layers that are searched; each gets a part
+/// of the effort.
 constexpr std::size_t most_other_orders = 3;
 
-/// Not for small searches, which are one of many.
+/// A first plan to show at once. None in a search of little effort, which is one of many.
 std::optional<Candidate> first_plan(const Space& space, const SearchControl& control) {
   if (control.effort) return {};
   std::optional<Candidate> first = first_columns(space);
@@ -73,7 +74,7 @@ std::optional<Candidate> first_plan(const Space& space, const SearchControl& con
   return first;
 }
 
-/// The plan that was shown is among those the answer is no worse than.
+/// Adds the plan that was already shown to the warm starts, so that the answer is no worse.
 void add_unless_there(std::vector<Candidate>& starts, const Candidate& first) {
   const bool is_there = std::any_of(starts.begin(), starts.end(), [&](const Candidate& start) {
     return start.plan == first.plan;
@@ -81,7 +82,7 @@ void add_unless_there(std::vector<Candidate>& starts, const Candidate& first) {
   if (!is_there) starts.push_back(first);
 }
 
-/// One setting tells whether layers are blocks.
+/// The default effort. The first setting suffices to tell whether layers are blocks.
 std::int64_t usual_effort(const Space& space) {
   for (const Setting& setting : space.settings()) {
     const std::vector<Setting> columns = space.columns(setting);
@@ -91,14 +92,15 @@ std::int64_t usual_effort(const Space& space) {
   return effort_in_all;
 }
 
-/// Whether the best plan is as near to its bound as is asked for, where less than the best is.
+/// Whether the incumbent is within the requested gap of the bound, if a gap was requested.
 bool is_near_enough(const SearchControl& control, const Leaderboard& board, Duration bound) {
   const auto best = board.best();
   if (control.gap <= 0 || !best) return false;
   return seconds(*best - bound) <= control.gap * seconds(*best);
 }
 
-/// One question: the parts of its search, in order.
+/// The search of one problem: orders of layers, orders of devices, placement, and the families
+/// beside them.
 class SearchAtOnce {
  public:
   SearchAtOnce(const Problem& problem, const SearchControl& control, std::vector<Candidate> starts)
@@ -110,7 +112,8 @@ class SearchAtOnce {
         effort_(control.effort.value_or(usual_effort(space_))) {}
 
   SearchResult run() {
-    // Of one order among many, the bound says nothing.
+    // If many orders of devices matter, the bound of one order is of little use, so it gets less
+    // effort.
     const std::int64_t own_effort = needs_placement(problem_) ? effort_ / 4 : effort_;
     known_ = search_one_order(problem_, control_, own_effort, starts_, board_);
     const bool is_enough = is_near_enough(control_, board_, known_.bounds.searched());
@@ -139,7 +142,8 @@ class SearchAtOnce {
     known_.counts.add(search_fewer_devices(problem_, space_, control_, effort_ / 4, board_));
   }
 
-  /// Where another order of the layers has won, the bound is that of all of them.
+  /// Searches other orders of the layers. If one of them gives a better plan, the bound covers all
+  /// of these orders.
   void search_layer_orders(const std::vector<std::vector<int>>& orders) {
     const std::optional<Duration> own_best = board_.best();
     Searched others;
@@ -164,7 +168,7 @@ class SearchAtOnce {
     result.strategy = "exact";
     result.families = known_.bounds;
     const bool is_of_any_kind = result.families.has(PlanFamily::any_kind);
-    // Of plans that may take no time at all there is nothing to prove.
+    // A bound of zero needs no certificate.
     if (!is_of_any_kind || result.families.binding()->lower_bound > Duration{0})
       result.question = question_of(problem_);
     if (best_links && !is_of_any_kind) {
@@ -194,18 +198,21 @@ class SearchAtOnce {
   Searched known_;
 };
 
-/// Why every plan asked for has a schedule too large to work out, as the fewest stages and the most
-/// copies of the pipeline tell before anything is simulated; empty if some plan may have none.
+/// The reason if the schedule of every plan asked for is too large to generate, judged by the
+/// fewest stages and the most copies of the pipeline; empty if the schedule of some plan may be
+/// small enough.
 std::string against_every_schedule(const Problem& problem) {
   const int depth = problem.pinned.pipeline.value_or(1);
   const int devices = problem.devices.value_or(device_count(problem.cluster));
   const int most_copies =
       problem.straight ? 1 : problem.pinned.replicas.value_or(std::max(devices / depth, 1));
   double least = std::numeric_limits<double>::infinity();
-  std::string why;  // of the smallest schedule
+  std::string why;  // the reason for the smallest schedule
   for (const std::int64_t microbatch : problem.microbatches) {
     const std::int64_t microbatches = problem.global_batch / microbatch / most_copies;
-    if (microbatches > std::numeric_limits<int>::max()) return {};  // refused by name
+    if (microbatches > std::numeric_limits<int>::max())
+      return {};  // a later check refuses it with
+                  // a message of its own
     for (const ScheduleChoice& schedule : problem.schedules) {
       const int stages = depth * std::max(schedule.virtual_stages, 1);
       const double size = static_cast<double>(stages) *
@@ -235,7 +242,7 @@ SearchResult search_at_once(const Problem& problem, const SearchControl& control
   return SearchAtOnce(problem, control, std::move(starts)).run();
 }
 
-/// Without a look at any plan.
+/// The answer when one copy of the model cannot fit; no plan is tried.
 SearchResult nothing_fits(const Problem& problem, const SearchControl& control) {
   SearchResult result{.strategy = "exact"};
   result.question = question_of(problem);
@@ -250,7 +257,7 @@ SearchResult search_given(const Problem& problem, const SearchControl& control) 
   if (control.only_scope) return search_at_once(problem, control, {});
   const std::optional<Candidate> first = first_plan(space, control);
   if (first && control.progress) control.progress({.best = pace(*first->prediction)});
-  // However early the search ends, its answer is no worse than these.
+  // The answer is no worse than these warm starts, however early the search is stopped.
   std::vector<Candidate> starts;
   if (!first || !control.stop.stop_requested()) starts = starting_plans(space, control);
   if (first) add_unless_there(starts, *first);

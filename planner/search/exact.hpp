@@ -10,11 +10,12 @@ namespace stagecraft {
 
 SearchResult search_exact(const Problem& problem, const SearchControl& control);
 
-/// One question, all its degrees at once, beside these plans.
+/// The exact search of one problem, over all its degrees at once, with these plans as warm starts.
 SearchResult search_at_once(const Problem& problem, const SearchControl& control,
                             std::vector<Candidate> starts);
 
-/// The exact search of a problem without other degrees.
+/// The exact search of a problem that `search_exact` need not split: with one way of sharding and
+/// schedules that the fast clock times.
 SearchResult search_given(const Problem& problem, const SearchControl& control);
 
 }  // namespace stagecraft

@@ -11,11 +11,11 @@ namespace stagecraft {
 
 namespace {
 
-/// A second or two, which the plan that was found is hardly better after, and its bound is.
+/// One or two seconds: a longer search hardly improves the plan, but this much improves the bound.
 constexpr std::int64_t effort_of_bound = 400'000'000;
 
-/// Whether all usual numbers of stages per device are asked for, and none beyond. The cheapest plan
-/// takes many searches, which have no time for that.
+/// Whether the problem asks for exactly the usual numbers of virtual stages. False when the
+/// cheapest plan is sought, since that takes many searches.
 bool leaves_out_finer(const Problem& problem) {
   if (problem.objective == ObjectiveKind::cost) return false;
   const auto asks = [&](const ScheduleChoice& choice) {
@@ -36,11 +36,12 @@ Problem and_finer_stages(Problem problem) {
   return problem;
 }
 
-/// Plans of finer stages that are faster than those known, as far as a short search finds them.
+/// Plans of finer stages that are faster than the incumbents, found by a short search.
 std::vector<Candidate> look_for_better(const Problem& finer, const SearchControl& control,
                                        const Leaderboard& known) {
   SearchControl own{.stop = control.stop, .threads = control.threads};
-  own.effort = SearchControl::of_a_look;  // as searches for frameworks have, which try such stages
+  own.effort = SearchControl::of_a_look;  // the effort of searches for frameworks, which also try
+                                          // finer stages
   own.explain = false;
   const Duration best = known.best().value_or(Duration::max());
   own.worth = best - Duration{1};

@@ -1,7 +1,7 @@
-// More stages per device than a search tries by itself: recipes interleave six or eight of a large
-// model, and finer stages leave smaller bubbles and less memory to lack. Few questions are answered
-// so, and to search all of them takes as long again; so the search looks for such plans briefly,
-// and goes through them where it finds a better one.
+// More virtual stages per device than the default search tries. Recipes of large models interleave
+// six or eight, and finer stages have smaller bubbles and less uneven memory. They seldom win, and
+// searching all of them would double the time. So a short search looks for such plans, and a full
+// one follows only if it finds a better plan.
 
 #pragma once
 
@@ -9,8 +9,9 @@
 
 namespace stagecraft {
 
-/// The exact search, and where every usual number of interleaved stages was asked for, what finer
-/// ones are better at. The answer is that of the question without them unless they are.
+/// The exact search, followed by a search over finer stages if the problem asks for all usual
+/// numbers of virtual stages. Without a better plan of finer stages, the answer is that of the
+/// exact search.
 SearchResult search_with_finer_stages(const Problem& problem, const SearchControl& control);
 
 }  // namespace stagecraft

@@ -1,5 +1,5 @@
-// Nothing is guessed: the closest plan is the one that needs least memory, and a remedy is named
-// only if a plan that fits was found with it.
+// The closest plan is the one of minimum memory. A remedy is named only if a plan that fits was
+// found with it.
 
 #include "planner/search/infeasible.hpp"
 
@@ -62,7 +62,7 @@ std::string memory_reason(const Candidate& closest) {
                 recomputes ? " with every layer recomputed" : "");
 }
 
-/// Nothing has the shape that was asked for.
+/// The reason if no plan has the shape that was asked for.
 std::string shape_reason(const Space& space) {
   const std::string none = "no plan has the shape asked for";
   if (space.settings().empty()) return none + ": there is no microbatch size or schedule to try";

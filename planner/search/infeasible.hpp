@@ -1,4 +1,4 @@
-// Why nothing fits, and what would.
+// The reason why no plan fits, with remedies that were tried.
 
 #pragma once
 
@@ -9,8 +9,9 @@
 
 namespace stagecraft {
 
-/// Why nothing fits, and what would; as much of it as is known when a stop is requested. `closest`
-/// is the tightest plan, where that is known (planner/layouts/tightest_plan.hpp).
+/// The reason why no plan fits, and remedies that were tried; only those found so far if a stop is
+/// requested. `closest` is the plan of minimum memory if the caller has it
+/// (planner/layouts/tightest_plan.hpp).
 Infeasible explain_infeasible(const Problem& problem, const Space& space,
                               const std::stop_token& stop, std::optional<Candidate> closest = {});
 

@@ -19,10 +19,11 @@ namespace stagecraft {
 
 namespace {
 
-/// For bounds of columns: some seconds.
+/// Effort for the bounds of columns: some seconds.
 constexpr std::int64_t effort_for_columns = 600'000'000;
 
-/// The families that bounds of columns leave out: replicas that take turns among them.
+/// The families of plans that the bounds of columns do not cover. Round-robin replicas are one of
+/// them.
 std::vector<FamilyBound> left_out_of_columns(const Space& space) {
   const Problem& problem = space.problem();
   const DeviceOrders orders = asked_device_orders(problem);
@@ -42,7 +43,7 @@ std::vector<FamilyBound> left_out_of_columns(const Space& space) {
   return families;
 }
 
-/// The same of all plans listed: along one order of layers, on devices in every order or not.
+/// The families of plans that brute force over one order of layers does not cover.
 std::vector<FamilyBound> left_out_of_listing(const Space& space) {
   std::vector<FamilyBound> families = left_out_of_columns(space);
   const bool is_every = asked_device_orders(space.problem()).is_every;
@@ -58,18 +59,18 @@ bool has_empty_stage(const Plan& plan) {
                              [](const Stage& stage) { return stage.layers.size() == 0; });
 }
 
-/// The same question where layers have no choice of their own.
+/// The problem without recomputation per layer.
 Problem of_whole_stages(Problem problem) {
   problem.recompute_layers.clear();
   return problem;
 }
 
-/// In parts of the step.
+/// The gap between bound and step, as a fraction of the step.
 double gap_between(Duration bound, Duration step) {
   return bound < step ? 1 - seconds(bound) / seconds(step) : 0;
 }
 
-/// Whether they differ in their layers at the most.
+/// Whether the plans differ at most in cuts and recomputation.
 bool is_like(const Plan& plan, const Plan& other) {
   return plan.batch == other.batch && plan.schedule == other.schedule &&
          plan.replicas == other.replicas && plan.parallelism == other.parallelism &&
@@ -77,7 +78,7 @@ bool is_like(const Plan& plan, const Plan& other) {
          std::ranges::equal(plan.stages, other.stages, {}, &Stage::devices, &Stage::devices);
 }
 
-/// Whether the plan is of none of the families left out, as far as that is plain to see.
+/// Whether the plan belongs to none of the families left out, judged by its stages alone.
 bool is_searched_plan(const Space& space, const Plan& plan, const FamilyBounds& families) {
   using enum PlanFamily;
   if (families.has(unequal_replicas) && copies_of(plan) == 0) return false;
@@ -131,7 +132,7 @@ class LayersSearch {
     return found;
   }
 
-  /// Of plans that may be better than those known.
+  /// Searches without limits on memory for plans that may beat the incumbents.
   SearchResult search_without_limits() {
     constexpr int most_starts = 4;
     SearchControl own = unexplained();
@@ -142,8 +143,8 @@ class LayersSearch {
     return search_exact(without_memory_limits(problem_), own);
   }
 
-  /// What is known without limits of memory holds with them. A plan of another kind that is better
-  /// there says nothing of those that fit.
+  /// Takes over the bounds of the search without limits on memory, which also hold with them. A
+  /// plan of another family that wins there need not fit, so its own bound is only kept for later.
   void begin_with(const SearchResult& unlimited) {
     families_ = unlimited.families;
     has_question_ = unlimited.question.has_value();
@@ -167,7 +168,7 @@ class LayersSearch {
     }
   }
 
-  /// Columns know steps of training, along one order of layers and devices.
+  /// Whether step 3 applies: columns bound training steps, along one order of layers and devices.
   bool may_raise() const {
     const auto has_steps = [](const Setting& setting) { return setting.trains && setting.drains; };
     return !counts_.interrupted && has_question_ && families_.searched() < best() &&
@@ -181,7 +182,7 @@ class LayersSearch {
     return count_plans(problem_) <= few_ * std::min(part, 1.0);
   }
 
-  /// Each plan of the space; nothing is known of them if a stop is requested before.
+  /// Simulates every plan of the space. If a stop is requested before the end, the bound stays.
   void look_at_all() {
     SearchControl own = unexplained();
     own.progress = {};
@@ -193,7 +194,8 @@ class LayersSearch {
     raise(every.lower_bound, std::string(relaxation::walk), left_out_of_listing(space_));
   }
 
-  /// Where other choices of its layers take the same, as few of them as it takes.
+  /// Adds the plan if it beats the incumbent. If least recomputation per layer gives the same step,
+  /// that version is added.
   void add_if_faster(Candidate plan) {
     const Duration step = pace(*plan.prediction);
     if (step >= best()) return;
@@ -225,7 +227,8 @@ class LayersSearch {
     if (least > families_.searched()) raise(least, columns.rests_on(), left_out_of_columns(space_));
   }
 
-  /// Moves one cut of the best plan by one layer, as long as that helps and there is effort.
+  /// Local search: moves one cut of the best plan by one layer, as long as that makes it faster and
+  /// effort is left.
   void improve_best() {
     if (control_.only_scope) return;
     Effort effort{.left = control_.effort.value_or(effort_for_columns) / 4, .stop = control_.stop};
@@ -247,7 +250,7 @@ class LayersSearch {
     return false;
   }
 
-  /// The cut behind this stage by so many layers, and all layers' choices anew.
+  /// The plan with the cut behind this stage moved by `layers`, and recomputation chosen anew.
   std::optional<Candidate> with_cut_moved(Candidate candidate, int stage, int layers) const {
     std::vector<Stage>& stages = candidate.plan.stages;
     const auto place = static_cast<std::size_t>(stage);
@@ -263,7 +266,8 @@ class LayersSearch {
     return with_layers_again(space_, candidate, control_.stop);
   }
 
-  /// Families that this bound leaves out, too, are bounded as if memory had no limits.
+  /// Raises the bound of the searched family. Families that the new bound does not cover get the
+  /// bound without limits on memory.
   void raise(Duration least, std::string rests_on, const std::vector<FamilyBound>& left_out) {
     for (FamilyBound row : left_out) {
       const FamilyBound* known = families_.find(row.family);
@@ -275,7 +279,8 @@ class LayersSearch {
     families_.replace({PlanFamily::searched, least, std::move(rests_on)});
   }
 
-  /// Where the best plan is of a kind that the bound does not speak of.
+  /// If the bound does not cover the best plan's family, adds a bound that covers plans of any
+  /// kind.
   void bound_any_kind(const SearchResult& whole) {
     const Candidate* best = board_.front();
     if (best == nullptr) return;
@@ -298,10 +303,10 @@ class LayersSearch {
   const SearchControl& control_;
   Space space_;
   Leaderboard board_;
-  double few_ = 0;  ///< plans
+  double few_ = 0;  ///< maximum number of plans for brute force
   FamilyBounds families_;
   SearchCounts counts_;
-  Duration of_any_kind_ = Duration::max();  ///< of plans of every kind without limits of memory
+  Duration of_any_kind_ = Duration::max();  ///< bound on plans of any kind without limits on memory
   bool has_question_ = false;
 };
 

@@ -1,14 +1,15 @@
-// The exact search where layers choose for themselves what they do again.
+// The exact search with recomputation chosen per layer.
 //
-// 1. Stages that recompute as a whole or not at all, as if layers had no choice.
-// 2. Without limits of memory: recomputing never makes a plan faster, so that bound holds for all.
-//    The best plans there, and the best of 1, are made to fit
-//    (planner/search/heuristics/layers_again.hpp).
-// 3. Equal columns (planner/search/column_search.hpp) raise their bounds by paths and by what
-//    devices hold, where each layer has the choice that is best by the weights of both
-//    (planner/relaxations/stage_choices.hpp). What comes up is made to fit, too.
+// 1. Search plans whose stages recompute as a whole or not at all.
+// 2. Search without limits on memory and without recomputation. Recomputation never makes a plan
+//    faster, so this lower bound holds for all plans. The best plans of 1 and 2 are made to fit by
+//    recomputation per layer (planner/search/heuristics/layers_again.hpp).
+// 3. The search among identical pipeline replicas (planner/search/column_search.hpp) tightens its
+//    bounds by critical paths and by memory peaks; each layer takes the choice that is best under
+//    the multipliers of both (planner/relaxations/stage_choices.hpp). The layouts found on the way
+//    are made to fit, too.
 //
-// Where there are few plans in all, each of them is simulated instead of 3.
+// If there are few plans in all, brute force replaces step 3.
 
 #pragma once
 
@@ -16,14 +17,14 @@
 
 namespace stagecraft {
 
-/// The same question where memory is no limit, and nothing recomputes.
+/// The problem with unlimited memory and without recomputation.
 Problem without_memory_limits(const Problem& problem);
 
-/// That take a second to simulate.
+/// Number of plans whose simulation takes about a second.
 inline constexpr double few_plans = 20'000;
 
-/// Of a problem whose layers may choose. With less than the usual effort, as many fewer plans are
-/// few.
+/// Needs a problem with `recompute_layers`. Up to `few` plans are simulated by brute force; less
+/// effort than the default reduces that number in proportion.
 SearchResult search_layers(const Problem& problem, const SearchControl& control,
                            double few = few_plans);
 

@@ -20,8 +20,8 @@ namespace stagecraft {
 
 namespace {
 
-/// A plan of GPipe or 1F1B of equal replicas that take turns, as one of copies that each have
-/// microbatches of their own; nothing where no such plan was asked for.
+/// Converts a plan of GPipe or 1F1B with equally many round-robin replicas to pipeline replicas
+/// that each process their own microbatches; nothing if the problem does not allow such plans.
 std::optional<Plan> as_copies(const Space& space, Plan plan) {
   const std::size_t replicas = plan.stages.front().devices.size();
   const auto is_equal = [&](const Stage& stage) { return stage.devices.size() == replicas; };
@@ -37,7 +37,7 @@ std::optional<Plan> as_copies(const Space& space, Plan plan) {
   const auto& schedules = space.problem().schedules;
   const auto schedule = std::ranges::find_if(schedules, asked);
   if (schedule == schedules.end()) return {};
-  plan.schedule = *schedule;  // its forwards ahead are those of one copy
+  plan.schedule = *schedule;  // with the warm-up forwards of one pipeline replica
   plan.replicas = ReplicaPolicy::split;
   plan.batch.microbatch *= count;
   plan.batch.microbatches /= count;
@@ -56,8 +56,7 @@ class OneOrder {
     judge_.effort().left = effort;
   }
 
-  /// Puts what is found on the board, among plans of other orders. Leaves the starts that this
-  /// order does not have.
+  /// See `search_one_order`.
   Searched search(std::vector<Candidate>& starts, Leaderboard& board) {
     judge_.board() = std::move(board);
     take_starts(starts);
@@ -72,7 +71,7 @@ class OneOrder {
 
   // --- For its agenda ---
   using Part = Branch;
-  /// Of as many plans as are asked for, the last one is near enough to the bound.
+  /// A method that ignores the gap ends once the slowest of the plans asked for is within the gap.
   bool ends(const Method<OneOrder>& method) const {
     if (!method.ignores_gap) return is_enough();
     return stops() || gap_of(judge_.board().threshold()) <= control_.gap;
@@ -124,9 +123,9 @@ class OneOrder {
             .choose = &Self::open_chains_by_bound,
             .work = &Self::work<&BranchWork::narrow>,
             .at_once = 4},
-        // Of settings that are searched by columns, pipelines of few devices whose replicas take
-        // turns or are not equally many: with several stages on a device that recompute or do not,
-        // they may need the least memory.
+        // For settings that are searched by columns: pipelines of few devices with round-robin
+        // replicas or unequal numbers of them. With several stages on a device, of which some
+        // recompute, they may need the least memory.
         Row{.kind = enumerate,
             .name = "shallow pipelines",
             .applies = &Self::looks_at_others,
@@ -149,8 +148,8 @@ class OneOrder {
             .choose = &Self::others_than_chains,
             .work = &Self::work<&BranchWork::seed>,
             .at_once = 4},
-        // Each walk may use a part of what is left, so that one difficult setting does not starve
-        // the others.
+        // Each enumeration may use a part of the effort that is left, so that one difficult setting
+        // does not starve the others.
         Row{.kind = enumerate,
             .name = "walks",
             .choose = &Self::open_by_bound,
@@ -168,16 +167,17 @@ class OneOrder {
 
   void add_settings() {
     for (const Setting& setting : space_.settings()) {
-      // Bounds take costs of all layers in every setting, which stopped searches have no time for.
+      // Bounds need the costs of all layers in every setting; a search that was stopped has no time
+      // for that.
       is_complete_ = is_complete_ && !judge_.stopped();
       if (!is_complete_) break;
-      // Columns know steps of training, not steady states.
+      // The column search bounds training steps, not inference or steady states.
       if (is_wide(space_, setting) && setting.trains && setting.drains) {
         add_wide(setting);
         continue;
       }
       add(setting);
-      // Replicas that take turns do what copies do.
+      // Round-robin replicas of a chain give the same steps as pipeline copies.
       if (is_chain(setting) && space_.may_take_turns(setting)) continue;
       for (Setting& copy : space_.copies(setting)) add(copies_.emplace_back(std::move(copy)));
     }
@@ -210,7 +210,7 @@ class OneOrder {
     return branch.least > std::min(judge_.limit(), never - 1);
   }
   bool stops() const { return judge_.stopped() || judge_.is_spent(); }
-  /// Where less than the best is good enough, it may be there.
+  /// Whether the search may end: effort is spent, or the requested gap is reached.
   bool is_enough() const { return stops() || (control_.gap > 0 && gap() <= control_.gap); }
 
   Branches branches_that(const std::function<bool(const Branch&)>& are_wanted) {
@@ -221,14 +221,15 @@ class OneOrder {
     return wanted;
   }
 
-  /// Those of the lowest bounds first.
+  /// The wanted branches, those of the lowest bounds first.
   Branches by_bound(const std::function<bool(const Branch&)>& are_wanted) {
     Branches wanted = branches_that(are_wanted);
     std::ranges::stable_sort(wanted, {}, &Branch::least);
     return wanted;
   }
 
-  /// Side by side, each with one of so many parts of what is left, or less.
+  /// Runs the task on a batch of branches side by side, each with at most 1/parts of the effort
+  /// that is left.
   template <Task task>
   void work(Batch batch, const Row& row) {
     const std::int64_t share = share_of_each(judge_.effort().left, row.parts, batch.size());
@@ -239,18 +240,18 @@ class OneOrder {
                        });
   }
 
-  // --- When, and which ---
+  // --- Conditions and choices of the agenda ---
 
   bool has_worth() const { return control_.worth.has_value(); }
   bool looks_at_others() const { return !control_.only_scope; }
   bool is_not_enough() const { return !control_.only_scope && !is_enough(); }
-  /// If there are any columns, and a plan is known by now.
+  /// Whether there are branches of columns, and an incumbent.
   bool has_columns_and_limit() const {
     return columns_.branches() != 0 && !control_.worth && judge_.limit() < never;
   }
 
-  /// Whether plans of a setting that are no columns may be of use. Not where nothing fits so far,
-  /// the tightest plan neither, and no columns of any setting can.
+  /// Whether plans of the setting other than columns may beat the incumbent. False if no plan fits
+  /// so far, not even that of minimum memory, and no columns of any setting can fit.
   bool has_room_for_others(const Setting& setting) {
     if (judge_.limit() >= never && are_columns_closed_) return false;
     return columns_.least_of_all(setting) <= judge_.limit();
@@ -265,7 +266,8 @@ class OneOrder {
   Branches open_by_bound() {
     return by_bound([&](const Branch& branch) { return !branch.gave_up && !is_done(branch); });
   }
-  /// Columns know most of them better, and all that the bound speaks of.
+  /// Settings that are not chains. Those searched by columns are left out with `only_scope`, since
+  /// columns cover all plans that the bound covers.
   Branches others_than_chains() {
     return branches_that([&](const Branch& branch) {
       if (branch.is_chain || !branch.is_timed) return false;
@@ -273,7 +275,7 @@ class OneOrder {
       return !control_.only_scope && has_room_for_others(*branch.setting);
     });
   }
-  /// Settings that are searched by columns and may have better plans of other kinds.
+  /// Settings that are searched by columns, and may have better plans with unequal replicas.
   Branches others_than_columns() {
     return by_bound([&](const Branch& branch) {
       return branch.is_column() && has_uneven_layouts(space_, *branch.setting) &&
@@ -281,9 +283,9 @@ class OneOrder {
     });
   }
 
-  // --- What goes its own way ---
+  // --- Methods that run as a whole ---
 
-  /// Takes those that this search knows.
+  /// Takes the warm starts that lie in this search's space.
   void take_starts(std::vector<Candidate>& starts) {
     std::erase_if(starts, [&](const Candidate& start) {
       if (!lies_in_space(space_, start.plan)) return false;
@@ -299,8 +301,8 @@ class OneOrder {
     if (const auto plan = tight_plan_that_fits(space_, effort)) judge_.add(*plan);
   }
 
-  /// Where the best plan's replicas take turns, and copies of its pipeline do the same: as these,
-  /// which other systems know, too.
+  /// If the best plan has round-robin replicas, also offers it as pipeline copies, which more
+  /// systems can run.
   void add_copies_of_best() {
     const Candidate* best = judge_.board().front();
     if (best == nullptr || best->plan.replicas != ReplicaPolicy::round_robin) return;
@@ -309,7 +311,7 @@ class OneOrder {
     }
   }
 
-  /// With half the effort, if others will need the rest.
+  /// Searches columns, with half of the effort if other open branches need the rest.
   void search_columns() {
     const bool leaves_some =
         std::any_of(branches_.begin(), branches_.end(),
@@ -320,7 +322,7 @@ class OneOrder {
     are_columns_closed_ = has_wide && columns_.least() >= never && !judge_.stopped();
   }
 
-  /// As many devices as there are.
+  /// Local search on balanced layouts of wide settings, exchanging replicas between stages.
   void search_balanced() {
     constexpr std::size_t most = 32;
     UnevenSearch search(space_, judge_);
@@ -332,10 +334,11 @@ class OneOrder {
     search.improve([this] { return stops(); });
   }
 
-  /// Of settings that are searched by columns.
+  /// Searches uneven chains of the settings that are searched by columns.
   void search_uneven() { search_uneven_of(uneven_); }
 
-  /// Where walks have used up the effort, chains that they have not come to, with some more.
+  /// Searches uneven chains of the settings that enumeration left open, with a sixteenth of the
+  /// effort on top.
   void search_uneven_of_open() {
     constexpr std::int64_t parts = 16;
     std::vector<const Setting*> open;
@@ -380,7 +383,7 @@ class OneOrder {
     return least;
   }
 
-  /// What the bound rests on where it is lowest.
+  /// The setting of the lowest bound and the relaxation that gave it, in words.
   std::string rests_on() const {
     if (!is_complete_) return {};
     const auto lowest =
@@ -394,7 +397,7 @@ class OneOrder {
 
   double gap() const { return gap_of(judge_.board().best()); }
 
-  /// From a plan that takes so long to the bound; of none it is everything.
+  /// The gap between a step and the bound; 1 if there is no plan.
   double gap_of(const std::optional<Duration>& time) const {
     if (!time) return 1;
     const Time least = std::min(lower_bound(), time->count());
@@ -405,17 +408,18 @@ class OneOrder {
 
   Space space_;
   const SearchControl& control_;
-  std::int64_t effort_ = 0;  ///< that was given
+  std::int64_t effort_ = 0;  ///< effort at the beginning
   Judge judge_;
   SpaceWorkers workers_;
   ColumnSearch columns_;
   std::deque<Setting> copies_;  ///< see Space::copies
   std::vector<Branch> branches_;
   std::vector<const Setting*> uneven_;  ///< see planner/search/heuristics/uneven_chains.hpp
-  Time least_of_all_ = never;           ///< with any replicas, of settings searched by columns
-  Time least_of_empty_ = never;         ///< with empty stages, of which columns have none
-  bool is_complete_ = true;             ///< all settings were looked at
-  bool are_columns_closed_ = false;     ///< none of them fits
+  Time least_of_all_ = never;           ///< wide settings: bound on plans with any replicas
+  Time least_of_empty_ = never;         ///< wide settings: bound on plans with empty stages, which
+                                        ///< columns leave out
+  bool is_complete_ = true;             ///< every setting has a branch
+  bool are_columns_closed_ = false;     ///< no columns fit
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The exact search along one order of layers and one order of devices; exact.cpp says how it goes,
-// and asks for several.
+// The exact search along one order of layers and one order of devices. exact.cpp describes the
+// method, and calls it for each order.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace stagecraft {
 
-/// Puts what is found on the board, among plans of other orders. Leaves the starts that this order
-/// does not have.
+/// Adds the plans found to the board. Removes the warm starts that lie in this order's space from
+/// `starts`.
 Searched search_one_order(const Problem& problem, const SearchControl& control, std::int64_t effort,
                           std::vector<Candidate>& starts, Leaderboard& board);
 

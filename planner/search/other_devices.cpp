@@ -25,8 +25,8 @@ SearchControl for_better(const SearchControl& control, const Leaderboard& board)
   return own;
 }
 
-/// A question like the one before with devices left out or in another order; whatever is faster, as
-/// plans for the devices themselves.
+/// Searches a variant of the problem with devices left out or in another order. Adds faster plans
+/// to the board, renumbered to the cluster's devices.
 Searched search_like(const Problem& problem, const std::vector<int>& order, const Space& space,
                      const SearchControl& control, std::int64_t effort, Leaderboard& board) {
   const SearchControl own = for_better(control, board);
@@ -55,8 +55,8 @@ FamilyBound bound_by_work(PlanFamily family, const Space& space, bool is_interru
 
 namespace {
 
-/// Whether all devices are of one kind and costs do not ask where they are. Not for small searches,
-/// which are one of many.
+/// Whether the bound by fastest links applies: all devices are of one kind and costs do not depend
+/// on their places. False in searches of little effort, which are one of many.
 bool may_have_fastest_links(const Problem& problem, const SearchControl& control,
                             const FamilyBounds& bounds) {
   const bool is_small = control.effort && !control.thorough;
@@ -65,8 +65,8 @@ bool may_have_fastest_links(const Problem& problem, const SearchControl& control
          !needs_placement(problem) && parallelism.context == 1 && parallelism.expert == 1;
 }
 
-/// No plan whose stages stand on any devices takes less. Where all links are the fastest, they may
-/// as well stand on consecutive ones.
+/// Lower bound on plans with stages on any devices. It searches the cluster with all links as fast
+/// as the fastest: there, consecutive devices are as good as any.
 Searched search_on_any_devices(const Problem& problem, const Space& space,
                                const SearchControl& control, std::int64_t effort,
                                const Leaderboard& board, const Searched& known) {
@@ -92,8 +92,8 @@ Searched search_on_any_devices(const Problem& problem, const Space& space,
   return anywhere;
 }
 
-/// Orders that keep nodes together: stages on devices here and there remain beyond the scope,
-/// unless they are known to be no faster.
+/// Searches orders of devices that keep nodes together. The bound does not cover stages on
+/// scattered devices, unless a bound shows that they are no faster.
 Searched search_some_device_orders(const std::vector<std::vector<int>>& orders,
                                    const Problem& problem, const Space& space,
                                    const SearchControl& control, std::int64_t effort,
@@ -112,8 +112,9 @@ Searched search_some_device_orders(const std::vector<std::vector<int>>& orders,
   return known;
 }
 
-/// Every order, along each of these orders of the layers: the bound is that of all plans, or of
-/// those on consecutive devices, with what the others take at least.
+/// Searches every order of devices along each order of the layers. If another order gives a better
+/// plan, the bound covers all of them; else it covers consecutive devices, and scattered devices
+/// get a bound of their own.
 Searched search_every_device_order(const std::vector<std::vector<int>>& orders,
                                    const std::vector<Problem>& along, const SearchControl& control,
                                    std::int64_t effort, Leaderboard& board, Searched known) {
@@ -150,7 +151,7 @@ Searched search_device_orders(const Problem& problem,
                                      std::move(known));
   }
   if (asked.orders.empty()) return known;
-  if (known.counts.interrupted) {  // nothing is known of the others
+  if (known.counts.interrupted) {  // the other orders have no bound
     known.bounds.add({.family = PlanFamily::scattered_devices});
     return known;
   }
@@ -161,8 +162,7 @@ Searched search_device_orders(const Problem& problem,
 
 namespace {
 
-/// The plan of the question's answer that is the fastest where it had best stand; all go on the
-/// board.
+/// Places the plans of the answer on the cluster, adds them to the board, and returns the fastest.
 std::optional<Placed> best_placed(const SearchResult& answer, const Space& space, Effort placing,
                                   Leaderboard& board) {
   std::optional<Placed> best;
@@ -187,7 +187,7 @@ PlacedSearch search_placed(const Problem& problem, const Space& space, const Sea
   alike.top = std::max(control.top, most_placed);
   auto [best_links, searched] = PlacedSearch{};
   for (const Problem& question : questions_to_place(problem)) {
-    // The first one bounds the answer, the others are ways to find it.
+    // The first question gives the lower bound; the others only give plans.
     alike.effort = best_links ? effort / 8 : effort / 2;
     const SearchResult answer = search_at_once(question, alike, {});
     searched.counts.interrupted = searched.counts.interrupted || answer.interrupted;
@@ -204,13 +204,13 @@ PlacedSearch search_placed(const Problem& problem, const Space& space, const Sea
 
 namespace {
 
-/// The same question about the first so many devices.
+/// The problem restricted to the first `devices` devices.
 Problem on_fewer(Problem problem, int devices) {
   problem.devices = devices;
   return problem;
 }
 
-/// How many devices to try, none left out by the bound by work.
+/// The numbers of devices to try: those that the bound by work does not rule out.
 std::vector<int> fewer_devices(const Problem& problem, const Leaderboard& board) {
   constexpr int most_left_out_beyond = 3;
   const int all = available_devices(problem);
@@ -226,12 +226,12 @@ std::vector<int> fewer_devices(const Problem& problem, const Leaderboard& board)
       const Problem fewer = on_fewer(problem, devices);
       if (lacks_room_for_one_copy(fewer)) continue;
       const Space space(fewer);
-      // Of fewer still there is even more to do for each.
+      // On fewer devices the bound by work is even higher.
       if (Duration{ColumnBounds(space).least_of_any_kind()} >= best) break;
       counts.push_back(devices);
     }
   } catch (const Error&) {
-    // So few do not hold the peers of a replica.
+    // So few devices do not hold one model-parallel group.
   }
   return counts;
 }

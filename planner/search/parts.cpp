@@ -53,7 +53,9 @@ SearchResult SearchParts::finish(const Problem& problem, const BoundBeyond& boun
     const Duration mixed = bounds.bound_of(PlanFamily::several_degrees);
     bounds.add({PlanFamily::any_kind, bound_beyond(beyond_->plan, mixed),
                 std::string(relaxation::work_of_any_plan)});
-    if (bounds.least() <= Duration{0}) result.question.reset();  // nothing to prove
+    if (bounds.least() <= Duration{0})
+      result.question.reset();  // a bound of zero needs no
+                                // certificate
   }
   if (bounds.least_left_out() >= best) bounds.remove_left_out();
   result.families = bounds;

@@ -1,5 +1,5 @@
-// A question that is searched in parts, one after another, each against the best plans of those
-// before: its bound is the least of all parts.
+// A search that is divided into parts, one after another, each with the incumbents of the parts
+// before it. The bound of the whole is the lowest of all parts.
 
 #pragma once
 
@@ -16,16 +16,15 @@ class SearchParts {
 
   /// The best plans of all parts so far.
   Leaderboard& board() { return board_; }
-  /// Whether the search was stopped and has a plan: then the other parts are left.
+  /// Whether a stop was requested and a plan is known: then the remaining parts are skipped.
   bool is_stopped() const { return board_.best() && control_.stop.stop_requested(); }
-  /// The control of the next part: only plans matter that are faster than those known by more than
-  /// the gap that is good enough.
+  /// The control of the next part. Its cutoff is the incumbent less the requested gap.
   SearchControl next();
   void take(const SearchResult& part);
-  /// Nothing is known of those that were left.
+  /// Records that parts were skipped: the bound becomes zero.
   void leave_rest();
 
-  /// What no plan of this one's kind, beyond those searched, takes less than, given the bound of
+  /// Lower bound on the plans of this plan's family, which was not searched, given the bound of
   /// chains of several degrees.
   using BoundBeyond = std::function<Duration(const Plan& plan, Duration least_of_mixed)>;
   SearchResult finish(const Problem& problem, const BoundBeyond& bound_beyond);
@@ -36,8 +35,8 @@ class SearchParts {
   std::size_t parts_ = 1, part_ = 0;
   std::string strategy_ = "exact";
   Searched searched_;
-  bool may_be_verified_ = true;      ///< the bounds of all parts say what was asked
-  std::optional<Candidate> beyond_;  ///< the best plan of another kind than those searched
+  bool may_be_verified_ = true;      ///< every part has a question that its bound answers
+  std::optional<Candidate> beyond_;  ///< the best plan outside the searched families
 };
 
 }  // namespace stagecraft

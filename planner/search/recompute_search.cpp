@@ -13,11 +13,12 @@ namespace stagecraft {
 
 namespace {
 
-/// Of all parts together, as much as one search takes that is not divided (exact.cpp).
+/// Effort of all parts together: that of one undivided search (exact.cpp).
 constexpr std::int64_t effort_of_all_parts = 2'000'000'000;
 
-/// The best of the usual choices at once, whatever they do again: however early the search ends,
-/// its answer is no worse. Not for small searches, which are one of many.
+/// Adds the best of the usual choices of every recomputation before the searches, so that the
+/// answer is no worse however early the search is stopped. Not in searches of little effort, which
+/// are one of many.
 void add_first_plans(const Problem& problem, const SearchControl& control, Leaderboard& board) {
   if (control.effort || control.worth) return;
   for (const RecomputeEverywhere what : problem.recompute_everywhere) {
@@ -27,7 +28,7 @@ void add_first_plans(const Problem& problem, const SearchControl& control, Leade
     if (!first || !is_wanted(space, first->plan)) continue;
     board.add(*first);
     if (control.progress) control.progress({.best = board.best()});
-    return;  // with more of it they take longer
+    return;  // more recomputation takes longer
   }
 }
 

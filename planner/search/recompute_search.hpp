@@ -1,10 +1,10 @@
-// Questions about plans all of whose stages do the same again: for frameworks that know one answer
-// for all stages.
+// Plans all of whose stages recompute alike, for frameworks with one recomputation setting for the
+// whole model.
 //
-// Each of these answers is a question of its own, whose layers take and keep what they do with that
-// answer (`CostBookSetting::again`), so that every relaxation and every heuristic knows it. They
-// are searched in order, each against the best plan of those before: what recomputes more takes
-// longer, so where plans fit without, the later ones are soon ruled out.
+// Each choice of recomputation is one search, whose layer costs include that recomputation
+// (`CostBookSetting::again`), so that every relaxation and heuristic accounts for it. The searches
+// run in order of more recomputation, each with the incumbent of those before. More recomputation
+// takes longer, so if plans fit without it, later searches are soon ruled out.
 
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace stagecraft {
 
-/// The problem has several `recompute_everywhere`; the search knows questions with one. Its bound
-/// is the least of all.
+/// Searches a problem with several `recompute_everywhere`; `search` takes problems with one. The
+/// bound is the lowest of all.
 SearchResult search_each_recompute(SearchResult (*search)(const Problem&, const SearchControl&),
                                    const Problem& problem, const SearchControl& control);
 
-/// The question with the one of these that needs least memory.
+/// The problem restricted to the choice of recomputation that needs least memory.
 Problem with_most_recompute(const Problem& problem);
 
 }  // namespace stagecraft

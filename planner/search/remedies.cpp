@@ -17,13 +17,14 @@ namespace stagecraft {
 
 namespace {
 
-/// What helped so far.
+/// The remedies found so far.
 class Remedies {
  public:
   Remedies(const Problem& problem, const std::stop_token& stop) : problem_(problem), stop_(stop) {}
 
   const Problem& problem() const { return problem_; }
-  /// Whether a plan that fits is found, for a question that the search would answer so, too.
+  /// Whether the changed problem has a plan that fits, found in a way that the full search would
+  /// also find.
   bool helps(const Problem& changed, std::int64_t effort = tight_effort / 2) const {
     if (stop_.stop_requested()) return false;
     try {
@@ -31,7 +32,7 @@ class Remedies {
       if (lacks_room_for_one_copy(space)) return false;
       return tight_plan_that_fits(space, {effort, stop_}).has_value();
     } catch (const Error&) {
-      return false;  // no costs for this problem: then it has no plan either
+      return false;  // no costs for the changed problem, so it has no plan
     }
   }
   void add(std::string words) { words_.push_back(std::move(words)); }
@@ -63,8 +64,8 @@ void try_smaller_microbatch(Remedies& remedies) {
   }
 }
 
-/// What never drains is only planned where an iteration holds as much memory as the steady state:
-/// with twice as many microbatches as devices.
+/// Tries a larger batch for schedules that never drain: these need at least twice as many
+/// microbatches as devices, so that an iteration reaches the memory of the steady state.
 void try_larger_batch(Remedies& remedies) {
   const Problem& problem = remedies.problem();
   const bool drains = std::ranges::all_of(problem.schedules, [](const ScheduleChoice& choice) {
@@ -81,7 +82,9 @@ void try_larger_batch(Remedies& remedies) {
 
 void try_recomputation(Remedies& remedies) {
   const Problem& problem = remedies.problem();
-  if (!problem.recompute_everywhere.empty()) return;  // it has the one that needs least memory
+  if (!problem.recompute_everywhere.empty())
+    return;  // the problem already has the choice of least
+             // memory
   const auto& allowed = problem.recompute;
   Problem changed = problem;
   changed.recompute = {Recompute::none, Recompute::full};
@@ -119,8 +122,8 @@ bool are_tried(const std::vector<ScheduleChoice>& schedules, const Problem& prob
   });
 }
 
-/// The first of these that helps: with less in flight than others, with finer stages, with less in
-/// flight at the price of a bubble (controllable memory, Qi et al. 2024).
+/// Tries other schedules, and names the first that helps: fewer microbatches in flight, finer
+/// stages, or fewer in flight at the price of a bubble (controllable memory, Qi et al. 2024).
 void try_other_schedule(Remedies& remedies) {
   const Problem& problem = remedies.problem();
   const bool infers =
@@ -140,7 +143,8 @@ void try_other_schedule(Remedies& remedies) {
   }
 }
 
-/// The first that helps of those that divide more than now, as the framework has them.
+/// Tries to shard more of the states, in the ways that the framework offers, and names the first
+/// that helps.
 void try_sharding(Remedies& remedies) {
   const Problem& problem = remedies.problem();
   for (const Sharding sharding : {Sharding::zero1, Sharding::zero2, Sharding::zero3}) {
@@ -156,8 +160,8 @@ void try_sharding(Remedies& remedies) {
   }
 }
 
-/// Not for transformers, which it does not train (Zhang et al. 2020, Why are adaptive methods good
-/// for attention models?).
+/// Tries SGD. Not for transformers, which SGD trains poorly (Zhang et al. 2020, Why are adaptive
+/// methods good for attention models?).
 void try_sgd(Remedies& remedies) {
   const Problem& problem = remedies.problem();
   const bool attends = std::ranges::any_of(problem.profile.model.layers, is_block);
@@ -167,7 +171,7 @@ void try_sgd(Remedies& remedies) {
   remedies.try_out(changed, "--optimizer sgd");
 }
 
-/// "--pp and --dp": the degrees that all stages are to have, as they were given.
+/// The flags that fix the degrees of all stages, as "--pp and --dp".
 std::string pins_of(const Problem& problem) {
   std::vector<std::string> flags;
   if (problem.pinned.pipeline) flags.emplace_back("--pp");
@@ -208,7 +212,7 @@ void try_all_memory(Remedies& remedies) {
   remedies.try_out(changed, "--mem-limit 100%");
 }
 
-/// As much as the closest plan needs, or a little more.
+/// Tries a memory limit of what the closest plan needs, or a little more.
 std::optional<std::string> more_memory(const Remedies& remedies, const Candidate& closest) {
   const Problem& problem = remedies.problem();
   Bytes most = 0;
@@ -222,7 +226,7 @@ std::optional<std::string> more_memory(const Remedies& remedies, const Candidate
   return concat("--memory ", size);
 }
 
-/// Degrees beyond those tried, as far as the innermost links reach.
+/// Tries higher tensor-parallel degrees, up to the devices that the innermost links join.
 void try_tensor_parallelism(Remedies& remedies) {
   const Problem& problem = remedies.problem();
   if (problem.tensor_parallel.empty() || problem.cluster.levels.empty()) return;
@@ -238,7 +242,7 @@ void try_tensor_parallelism(Remedies& remedies) {
   }
 }
 
-/// Degrees beyond those tried, where experts are most of what there is to hold.
+/// Tries higher expert-parallel degrees, if experts are most of the parameters.
 void try_expert_parallelism(Remedies& remedies) {
   const Problem& problem = remedies.problem();
   const auto& transformer = problem.profile.model.transformer;
@@ -256,7 +260,7 @@ void try_expert_parallelism(Remedies& remedies) {
   }
 }
 
-/// Costs of other lengths are only known where they are estimated.
+/// Tries shorter sequences. Only for estimated costs, which are known for every length.
 void try_shorter_sequence(Remedies& remedies) {
   const Problem& problem = remedies.problem();
   if (!problem.profile.entries.empty()) return;
@@ -270,8 +274,8 @@ void try_shorter_sequence(Remedies& remedies) {
   }
 }
 
-/// The question with so many parts of the cluster's outermost level, each with the devices that
-/// there are now, those excluded among them.
+/// The problem with `parts` parts at the cluster's outermost level, each like the present ones,
+/// with the same devices excluded.
 Problem with_outermost(const Problem& problem, int parts) {
   Problem changed = problem;
   changed.devices.reset();
@@ -287,10 +291,10 @@ Problem with_outermost(const Problem& problem, int parts) {
   return changed;
 }
 
-/// The cluster with its outermost level twice, four times … as large, or three quarters of that.
+/// Tries clusters whose outermost level is twice, four times … as large, or three quarters of that.
 void try_larger_cluster(Remedies& remedies) {
   const Problem& problem = remedies.problem();
-  constexpr int most = 1024;  // devices: each try takes a while
+  constexpr int most = 1024;  // devices, since each try takes a while
   const int now = available_devices(problem);
   if (problem.devices.value_or(now) < now || problem.cluster.levels.empty()) return;
   int parts = problem.cluster.levels.front().count;
@@ -311,7 +315,7 @@ std::vector<std::string> verified_remedies(const Problem& problem,
                                            const std::optional<Candidate>& closest,
                                            const std::stop_token& stop) {
   Remedies remedies(problem, stop);
-  // First, for there may be little time.
+  // More memory is tried first, since a stop may end the list early.
   const std::optional<std::string> memory =
       closest ? more_memory(remedies, *closest) : std::nullopt;
   if (!problem.microbatches.empty()) {

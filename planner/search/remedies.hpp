@@ -1,4 +1,4 @@
-// What would make a plan fit where none does.
+// Remedies for a problem of which no plan fits.
 
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace stagecraft {
 
-/// Changes of the question with which a plan was found that fits, in words, as flags: smaller
-/// microbatches, recomputation, more devices, and so on. `closest` needs the least additional
-/// memory. Those that are known when a stop is requested.
+/// Changes of the problem with which a plan that fits was found, written as flags: smaller
+/// microbatches, recomputation, more devices, and so on. `closest` is the plan that needs the least
+/// additional memory. Returns those found so far if a stop is requested.
 std::vector<std::string> verified_remedies(const Problem& problem,
                                            const std::optional<Candidate>& closest,
                                            const std::stop_token& stop);

@@ -18,18 +18,19 @@ namespace stagecraft {
 
 namespace {
 
-/// The usual choices under this way to shard, whatever all stages do again.
+/// A first plan from the usual choices under this sharding, with any recomputation.
 std::optional<Candidate> first_plan_of(const Problem& problem) {
   if (problem.recompute_everywhere.size() < 2) return first_columns(Space(problem));
   for (const RecomputeEverywhere what : problem.recompute_everywhere) {
     const Problem one = with_recompute_everywhere(problem, what);
-    if (auto first = first_columns(Space(one))) return first;  // with more of it they take longer
+    if (auto first = first_columns(Space(one))) return first;  // more recomputation takes longer
   }
   return {};
 }
 
-/// Those first whose usual choices are fastest: a good plan soon rules the others out. The board
-/// gets these plans. Not for small searches, which are one of many.
+/// The ways of sharding, those with the fastest usual choices first, since a good plan soon rules
+/// the others out. The board gets these plans. Searches of little effort, which are one of many,
+/// keep the given order.
 std::vector<Sharding> in_order_of_first_plans(const Problem& problem, const SearchControl& control,
                                               Leaderboard& board) {
   std::vector<Sharding> choices = sharding_choices(problem);
@@ -84,7 +85,7 @@ SearchResult search_each_sharding(SearchResult (*search)(const Problem&, const S
     }
     SearchControl own = parts.next();
     if (control.effort) own.effort = *control.effort / std::ssize(choices);
-    // Of the others only plans that the bound speaks of: those of odd shapes it leaves out.
+    // Of all ways but the first, only plans that the bound covers are searched.
     own.only_scope = own.only_scope || sharding != choices.front();
     parts.take(search(with_sharding(problem, sharding), own));
   }

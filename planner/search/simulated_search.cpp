@@ -19,11 +19,11 @@ namespace stagecraft {
 
 namespace {
 
-/// Some ten seconds on one core.
+/// Default effort: some ten seconds on one core.
 constexpr std::int64_t usual_simulated_effort = 2'000'000'000;
 
-/// So many balanced plans are improved, and so many looked at side by side, whatever the number of
-/// threads.
+/// Numbers of balanced plans that are improved, and that are simulated side by side, on any number
+/// of threads.
 constexpr std::size_t most_improved = 4;
 constexpr std::size_t starts_at_once = 16;
 
@@ -53,7 +53,7 @@ class SimulatedSearch {
   }
 
   const Space& space() const { return space_; }
-  /// Improved ones, and what they were made of.
+  /// The improved plans and the balanced plans that they came from.
   std::vector<Candidate> plans() const {
     std::vector<Candidate> plans = balanced_;
     for (const SimulatedPlan& found : found_) plans.push_back(found.candidate);
@@ -94,7 +94,7 @@ class SimulatedSearch {
       return static_cast<double>(time.count()) / (depth * replicas);
     };
     const double pass = part(table.forward(all) + table.backward(all));
-    // Where messages may be hidden, all of them may.
+    // If the schedule may hide messages, the estimate assumes that it hides all of them.
     const double hidden = part(table.forward_exchange(all) + table.backward_exchange(all));
     return {.setting = setting,
             .replicas = std::vector<int>(static_cast<std::size_t>(depth), replicas),
@@ -135,7 +135,7 @@ class SimulatedSearch {
     effort_.spend(account.spent);
   }
 
-  /// The fastest come first; of equal ones those found first.
+  /// Keeps the list sorted by step; of equal steps, the plan found first.
   void keep(SimulatedPlan found) {
     const auto place = std::ranges::upper_bound(found_, step_of(found), {}, step_of);
     const bool is_best = place == found_.begin();
@@ -155,8 +155,8 @@ class SimulatedSearch {
   TrialAccount account_;
 };
 
-/// The same on other orders of the devices, as the exact search tries them; how many were
-/// simulated.
+/// Searches the other orders of devices that the exact search would try. Returns the number of
+/// simulated plans.
 std::int64_t search_device_orders(const Problem& problem, const SearchControl& control,
                                   Leaderboard& board) {
   const std::vector<std::vector<int>> orders = asked_device_orders(problem).orders;
@@ -184,8 +184,8 @@ bool hands_tokens_to_experts(const Space& space, const Setting& setting) {
   return table.forward_exchange(all) + table.backward_exchange(all) > Duration{0};
 }
 
-/// No plan is faster by its work alone. Nothing is known where passes are parts of a microbatch,
-/// which may cost less than their part of it, or messages that costs count are hidden.
+/// Lower bound by work. Zero if passes cover parts of a microbatch, which may cost less than their
+/// share, or if messages that the costs include may be hidden.
 Duration least_by_work(const Space& space) {
   for (const Setting& setting : space.settings()) {
     const ScheduleKind& kind = find_schedule(setting.schedule.name);
@@ -203,7 +203,7 @@ std::string names_of(const Problem& problem) {
   return join_words(names);
 }
 
-/// Whether another schedule would do, that every framework has.
+/// Tries a schedule that every framework has, as a remedy.
 std::vector<std::string> remedies_for(Problem problem, const SearchControl& control) {
   constexpr std::int64_t little_effort = 100'000'000;
   const std::string now = names_of(problem);
@@ -247,7 +247,7 @@ SearchResult search_with_simulated(const Problem& problem, const SearchControl& 
   for (const Candidate& plan : search.plans()) board.add(plan);
   result.candidates += search.account().simulated + search_device_orders(own, control, board);
   result.interrupted = result.interrupted || control.stop.stop_requested();
-  // Nobody verifies a bound of such plans again.
+  // `--certificate` cannot verify a bound of such plans again.
   result.question.reset();
   result.families.add({.lower_bound = least_by_work(search.space()),
                        .rests_on = std::string(relaxation::work_of_any_plan)});

@@ -1,10 +1,11 @@
-// Plans of schedules that no fast clock times and no bound looks into: several copies of the model
-// (Chimera, DualPipe), pairs of passes, parts of samples and pieces of sequences, activations that
-// are lent, orders made for given durations.
+// The search for plans of schedules that neither the fast clock nor the relaxations support:
+// bidirectional pipelines (Chimera, DualPipe), overlapped pairs of passes, split samples and
+// sequences, activations lent to other devices (BPipe), and orders generated for given durations.
 //
-// Each plan is simulated: balanced stages on every number of devices and columns, those that
-// promise most first, as they are or recomputing; then the best of them, cut by cut. What bounds
-// them is the work alone, where a pass is about a whole microbatch and hides no messages.
+// Every candidate is simulated: balanced stages on every number of devices and pipeline replicas,
+// the most promising first, with or without recomputation; then local search moves cuts of the
+// best. The only lower bound is the work, and only if each pass covers a whole microbatch and hides
+// no messages.
 
 #pragma once
 
@@ -12,10 +13,10 @@
 
 namespace stagecraft {
 
-/// Whether some of the problem's schedules are such.
+/// Whether some of the problem's schedules need this search.
 bool has_simulated_schedules(const Problem& problem);
 
-/// The exact search of the problem's other schedules, if any, and this one of these.
+/// Searches these schedules by simulation, and all others, if any, by the exact search.
 SearchResult search_with_simulated(const Problem& problem, const SearchControl& control);
 
 }  // namespace stagecraft

@@ -15,10 +15,10 @@ namespace stagecraft {
 
 namespace {
 
-/// About a second, for all plans.
+/// Effort of the local search, for all plans together: about a second.
 constexpr std::int64_t effort_nearby = 100'000'000;
 
-/// The fastest, made better step by step; nothing unless it is faster than `known`.
+/// The fastest of the plans after local search; nothing unless it is faster than `known`.
 std::optional<Candidate> best_outside(const Space& space, const std::vector<Candidate>& plans,
                                       const std::optional<Duration>& known,
                                       const SearchControl& control) {
@@ -35,8 +35,8 @@ std::optional<Candidate> best_outside(const Space& space, const std::vector<Cand
   return best;
 }
 
-/// The best plan there is, for a search near it: its stages may have degrees of their own. Not for
-/// small searches.
+/// Adds the incumbent to the starts of the local search, which may give its stages degrees of their
+/// own. Not in searches of little effort.
 void add_best(const Space& space, const SearchControl& control, Leaderboard& board,
               std::vector<Candidate>& plans) {
   if (space.problem().tensor_parallel.size() < 2 || control.effort) return;
@@ -45,7 +45,7 @@ void add_best(const Space& space, const SearchControl& control, Leaderboard& boa
   for (const Candidate& candidate : found) board.add(candidate);
 }
 
-/// How many replicas each stage has; 0 where they are not equally many.
+/// Number of replicas of each stage; 0 if the stages differ.
 int equal_replicas(const Plan& plan) {
   const std::size_t count = plan.stages.front().devices.size();
   const bool is_equal = std::ranges::all_of(
@@ -62,7 +62,7 @@ int copies_of(const Plan& plan) {
 
 namespace {
 
-/// Whether this setting of columns has the plan.
+/// Whether the plan belongs to this setting of columns.
 bool is_column_of(const Setting& column, const Plan& plan) {
   const bool in_turns = column.columns > 1 && plan.replicas == ReplicaPolicy::round_robin;
   return column.in_turns == in_turns && column.columns == equal_replicas(plan) &&
@@ -70,7 +70,7 @@ bool is_column_of(const Setting& column, const Plan& plan) {
          column.whole() == plan.batch.microbatch;
 }
 
-/// Whether the plan is one of those that the search's bound speaks of.
+/// Whether the search's bound covers the plan.
 bool is_searched(const Space& space, const Plan& plan) {
   if (!lies_in_space(space, plan)) return false;
   const std::size_t peers = plan.stages.front().devices.front().size();
@@ -90,8 +90,7 @@ bool is_searched(const Space& space, const Plan& plan) {
   });
 }
 
-/// Whether the plan is one of those that the bound speaks of, but for the devices its stages are
-/// on.
+/// Whether the bound would cover the plan if its stages stood on consecutive devices.
 bool is_searched_elsewhere(const Space& space, const Plan& plan) {
   std::vector<int> numbers(static_cast<std::size_t>(device_count(space.cluster())), -1);
   const std::vector<int> devices = devices_in_use(space.problem());
@@ -108,13 +107,14 @@ bool is_searched_elsewhere(const Space& space, const Plan& plan) {
   return is_searched(space, in_a_row) || is_mixed_chain(space, in_a_row);
 }
 
-/// Whether stages on other devices are all that is left out.
+/// Whether scattered devices are the only family that the bounds leave out.
 bool leaves_out_only_devices(const FamilyBounds& bounds) {
   return bounds.has(PlanFamily::scattered_devices) &&
          std::ranges::count_if(bounds.rows(), &FamilyBound::is_left_out) == 1;
 }
 
-/// A plan that was not searched for says who found it.
+/// Adds the best plan near the starts. If its family was not searched, a note says where the plan
+/// comes from.
 void add_outside(const Space& space, const SearchControl& control,
                  const std::vector<Candidate>& plans, Leaderboard& board) {
   std::optional<Candidate> best = best_outside(space, plans, board.best(), control);
@@ -149,7 +149,8 @@ Duration least_of_its_kind(const Space& space, const Plan& plan, Duration least_
 
 namespace {
 
-/// The same where a family of its own says what plans on other devices take at least.
+/// The bound of any kind for this plan. A plan that is searched except for the places of its stages
+/// takes the bound of several degrees.
 FamilyBound of_any_kind(const Space& space, const Plan& plan, const FamilyBound& mixed) {
   const Duration least = is_searched_elsewhere(space, plan)
                              ? mixed.lower_bound
@@ -158,7 +159,7 @@ FamilyBound of_any_kind(const Space& space, const Plan& plan, const FamilyBound&
           least == mixed.lower_bound ? mixed.rests_on : std::string(relaxation::work_of_any_plan)};
 }
 
-/// Chains of several degrees; where a search has no time for them, nothing is known.
+/// Searches chains of several degrees. If a stop was requested, their bound is zero.
 Searched search_several_degrees(const Space& space, const SearchControl& control,
                                 Leaderboard& board) {
   Searched searched;
@@ -175,9 +176,9 @@ Searched add_unsearched(const Space& space, const SearchControl& control,
                         std::vector<Candidate> starts, Leaderboard& board, Searched known) {
   add_best(space, control, board, starts);
   const std::optional<Duration> searched = board.best();
-  // Of equal stages there are none beyond.
+  // With equal stages required, there are no plans outside the searched families.
   if (!has_equal_stages(space.problem())) add_outside(space, control, starts, board);
-  // Bounds on plans of every kind take costs of all layers in every setting.
+  // Bounds on plans of any kind need the costs of all layers in every setting.
   const bool has_time = !control.stop.stop_requested();
   const Searched several = search_several_degrees(space, control, board);
   known.counts.add(several.counts);
@@ -185,8 +186,8 @@ Searched add_unsearched(const Space& space, const SearchControl& control,
   FamilyBound mixed{PlanFamily::several_degrees, Duration::max()};
   if (const FamilyBound* found = several.bounds.find(mixed.family)) mixed = *found;
   const Candidate* best = board.front();
-  // A search by columns may also begin with a plan of another kind and find none that is better, or
-  // come across uneven chains, in any order of layers or devices.
+  // With a column search, the best plan may be a warm start of another family, or an uneven chain,
+  // in any order of layers or devices.
   const auto is_no_column = [&](const Plan& plan) {
     return lies_in_space(space, plan) || copies_of(plan) == 0;
   };
@@ -196,7 +197,7 @@ Searched add_unsearched(const Space& space, const SearchControl& control,
        (known.bounds.has(PlanFamily::unequal_replicas) && is_no_column(best->plan)));
   const bool is_beyond = may_be_beyond && !is_searched(space, best->plan);
   if (is_beyond && is_mixed_chain(space, best->plan) && leaves_out_only_devices(known.bounds)) {
-    // These stand on consecutive devices, too: the scope speaks of them.
+    // Such chains stand on consecutive devices, too, so they belong to the searched family.
     mixed.family = PlanFamily::searched;
     known.bounds.add(std::move(mixed));
     return known;

@@ -1,10 +1,11 @@
-// Plans of kinds that the exact search does not know, and what its bound then says.
+// Plans outside the families that the exact search enumerates, and their lower bounds.
 //
-// It searches stages of consecutive layers on consecutive devices, all of one tensor-parallel
-// degree, on large clusters with equally many replicas each. Other planners choose others, and the
-// best plan may get better where a stage gets a degree of its own: such plans are found step by
-// step (planner/search/heuristics/nearby.hpp), without proof, but for chains on few devices, which
-// are searched (planner/search/enumerate/mixed_search.hpp). A bound by work holds for all of them.
+// The exact search covers stages of consecutive layers on consecutive devices, all with one
+// tensor-parallel degree, and on large clusters with equally many replicas. Other planners may
+// propose other plans, and a plan may get faster if one stage has a degree of its own. Local search
+// finds such plans (planner/search/heuristics/nearby.hpp) without a proof; only chains of several
+// degrees on few devices are enumerated (planner/search/enumerate/mixed_search.hpp). A bound by
+// work holds for all of them.
 
 #pragma once
 
@@ -13,7 +14,8 @@
 
 namespace stagecraft {
 
-/// How many replicas each stage of the plan has; 0 where they are not equally many, or take turns.
+/// Number of replicas of each stage of the plan; 0 if the stages differ, or if replicas take
+/// microbatches in turn.
 int copies_of(const Plan& plan);
 
 /// Lower bound for this plan's family: `least_of_mixed` for mixed-degree chains on consecutive
@@ -21,10 +23,10 @@ int copies_of(const Plan& plan);
 /// of the problem's.
 Duration least_of_its_kind(const Space& space, const Plan& plan, Duration least_of_mixed);
 
-/// Puts the best of such plans on the board if it is faster than what is there, found near the
-/// starts and near the best plan, and among chains of several degrees, in a few seconds or half of
-/// the search's effort. Adds to what is known: the bounds of several degrees, if they may be
-/// faster, and of any kind, if the best plan is of none that was searched.
+/// Searches near the warm starts and near the best plan, and among chains of several degrees,
+/// within a few seconds or half of the search's effort, and adds the best plan found to the board
+/// if it beats the incumbent. Returns `known` with the bound of several degrees, if such plans may
+/// be faster, and the bound of any kind, if the best plan belongs to no family that was searched.
 Searched add_unsearched(const Space& space, const SearchControl& control,
                         std::vector<Candidate> starts, Leaderboard& board, Searched known);
 

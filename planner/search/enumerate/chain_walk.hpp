@@ -1,5 +1,5 @@
-// A depth-first walk over chains of one stage per device, first stage first, with the true fill and
-// drain of those in front and the tables of ChainBounds for those behind.
+// Depth-first enumeration of chains of one stage per device, from the first stage on, with the true
+// fill and drain of the stages in front and the tables of ChainBounds for the stages behind.
 
 #pragma once
 
@@ -11,14 +11,14 @@ namespace stagecraft {
 
 class ChainWalk {
  public:
-  /// `bounds` has been probed at the limit or above.
+  /// `bounds` must have been probed at the limit or above.
   ChainWalk(const Space& space, const ChainBounds& bounds) : space_(space), bounds_(bounds) {}
   virtual ~ChainWalk() = default;
-  /// All chains of p stages within the limit.
+  /// Enumerates all chains of this many stages within the limit.
   void walk(int stages);
 
  protected:
-  /// A stage of the path.
+  /// A stage of the current partial chain.
   struct Place {
     int kind = 0;
     int device = 0;
@@ -28,11 +28,11 @@ class ChainWalk {
   };
 
   virtual Time limit() const = 0;
-  /// Whether the walk ends here; asked before each step of it.
+  /// Whether the enumeration ends; asked before each node.
   virtual bool gives_up() = 0;
   virtual void count_step() = 0;
   virtual void count_pruned() = 0;
-  /// The path is a chain whose stages are all within the limit.
+  /// Called when the path is a complete chain whose stages are all within the limit.
   virtual void visit() = 0;
 
   const StageKind& kind_of(const Place& place) const { return bounds_.kinds()[index(place.kind)]; }

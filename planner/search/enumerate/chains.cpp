@@ -12,7 +12,7 @@ namespace stagecraft {
 
 namespace {
 
-/// A walk over chains of one degree; the judge times what comes up.
+/// Enumerates chains of one degree; the judge times each chain that the bounds leave.
 class JudgedWalk : public ChainWalk {
  public:
   JudgedWalk(const Space& space, const Setting& setting, const ChainBounds& bounds,
@@ -60,7 +60,7 @@ WalkEnd walk_chain(const Space& space, const Setting& setting, const ChainBounds
     if (bounds.is_open(stages)) walk.walk(stages);
     if (!walk.is_complete()) return WalkEnd::gave_up;
   }
-  // Bounds of a search that was stopped know of nothing.
+  // If the search was stopped, the tables of the bounds are incomplete.
   return judge.stopped() ? WalkEnd::gave_up : WalkEnd::complete;
 }
 
@@ -72,7 +72,8 @@ struct LoopedWalk::Path {
   Judge& judge;
   Time limit;
   Layout layout;
-  std::vector<std::vector<Time>> load;  ///< per pipeline device and replica, of its stages so far
+  std::vector<std::vector<Time>> load;  ///< per pipeline device and replica: load of the stages so
+                                        ///< far
   std::vector<Time>
       around;  ///< per pipeline device: fill before its first work and drain after its last
   bool complete = true;
@@ -84,7 +85,7 @@ int LoopedWalk::own_microbatches(int replicas, int replica) const {
                : (setting_.microbatches - replica + replicas - 1) / replicas;
 }
 
-/// Forward and backward of one microbatch, on every replica.
+/// Time of forward and backward of one microbatch, on every replica.
 std::vector<Time> LoopedWalk::passes(const LayerRange& layers, int device, int replicas) const {
   std::vector<Time> times;
   for (int replica = 0; replica < replicas; ++replica) {
@@ -96,7 +97,7 @@ std::vector<Time> LoopedWalk::passes(const LayerRange& layers, int device, int r
   return times;
 }
 
-/// All its microbatches on every replica.
+/// Time of all of a replica's microbatches, for every replica.
 std::vector<Time> LoopedWalk::loads(const LayerRange& layers, int device, int replicas) const {
   std::vector<Time> times = passes(layers, device, replicas);
   for (int replica = 0; replica < replicas; ++replica) {
@@ -105,8 +106,9 @@ std::vector<Time> LoopedWalk::loads(const LayerRange& layers, int device, int re
   return times;
 }
 
-/// One microbatch passing by, before later devices have anything to do and after they have nothing
-/// left. Split backwards leave weight gradients for that time, so only the way there counts.
+/// Time that one microbatch spends on the stage before later devices can start and after they have
+/// finished. With split backwards, weight gradients fill the second part, so only the forward
+/// counts.
 Time LoopedWalk::passing(const LayerRange& layers, int device, int replicas) const {
   if (!setting_.drains) return 0;  // a steady state neither fills nor drains
   if (!setting_.splits_backward) {
@@ -124,7 +126,8 @@ Time LoopedWalk::passing(const LayerRange& layers, int device, int replicas) con
 
 LoopedWalk::LoopedWalk(const Space& space, const Setting& setting)
     : space_(space), setting_(setting), work_before_{0} {
-  // Replicas work in parallel, so r of them spend at least r times their least share.
+  // Replicas work in parallel, so r of them need at least r times the smallest share of device
+  // time.
   std::vector<Time> works;
   for (int layer = 0; layer < space.layers(); ++layer) {
     Time work = never;
@@ -143,8 +146,8 @@ LoopedWalk::LoopedWalk(const Space& space, const Setting& setting)
   find_heavy(works);
 }
 
-/// Of n layers that take at least w each, some device gets ceil(n / devices), unless replicas share
-/// them. A few sizes w are enough.
+/// Pigeonhole bound: of n layers of at least w each, some device gets ceil(n / devices), unless
+/// replicas share them. A few values of w are enough.
 void LoopedWalk::find_heavy(const std::vector<Time>& works) {
   constexpr std::size_t most_sizes = 6;
   std::vector<Time> sizes = works;
@@ -185,7 +188,7 @@ bool LoopedWalk::gives_up(Path& path) {
 }
 
 void LoopedWalk::choose_replicas(Path& path, int pipeline_devices, int used) const {
-  // Of many devices the numbers of replicas alone are more than anybody can go through.
+  // On many devices, the assignments of replicas alone are too many to enumerate.
   if (gives_up(path)) return;
   path.judge.effort().spend(20);
   Layout& layout = path.layout;
@@ -208,7 +211,8 @@ void LoopedWalk::choose_replicas(Path& path, int pipeline_devices, int used) con
   }
 }
 
-/// Device time that is left within the limit on each pipeline device; nothing if one is beyond it.
+/// Device time left within the limit on each pipeline device; nothing if a device exceeds the
+/// limit.
 std::optional<std::vector<Time>> LoopedWalk::rooms(const Path& path) const {
   const Time limit = std::min({path.limit, path.judge.limit(), never / 1024});
   std::vector<Time> rooms;
@@ -226,7 +230,8 @@ std::optional<std::vector<Time>> LoopedWalk::rooms(const Path& path) const {
   return rooms;
 }
 
-/// The stage just added is within the limit, and the layers that are left find room.
+/// Whether the stage just added is within the limit, and the remaining layers find room on the
+/// devices.
 bool LoopedWalk::is_within(const Path& path, int end) const {
   const auto rooms = this->rooms(path);
   if (!rooms) return false;

@@ -1,5 +1,5 @@
-// Depth-first walks over the layouts of one setting, first stage first, that skip whatever a lower
-// bound rules out.
+// Depth-first enumeration of the layouts of one setting, from the first stage on, pruned by lower
+// bounds.
 
 #pragma once
 
@@ -11,36 +11,37 @@ namespace stagecraft {
 /// How a walk ended.
 enum class WalkEnd { complete, gave_up };
 
-/// Everything of at most `limit` with one stage per device; `bounds` has been probed at `limit` or
-/// above.
+/// Enumerates all layouts of at most `limit` with one stage per device; `bounds` must have been
+/// probed at `limit` or above. The judge times each layout.
 WalkEnd walk_chain(const Space& space, const Setting& setting, const ChainBounds& bounds,
                    FastClock& clock, Judge& judge, Time limit);
 
-/// The same with several stages per device, or under schedules of which less is known. The bound is
-/// weaker: the stages of a device do not follow each other, so only loads, the fill and the drain
-/// of the first round are known.
+/// Enumerates layouts with several stages per device, or under schedules without chain bounds. Its
+/// bound is weaker: the stages of a device are not consecutive, so only loads, and the fill and
+/// drain of the first round, are known.
 class LoopedWalk {
  public:
   LoopedWalk(const Space& space, const Setting& setting);
-  /// The same on another space of the problem.
+  /// A copy on another space of the same problem.
   LoopedWalk(const LoopedWalk& other, const Space& space)
       : space_(space),
         setting_(other.setting_),
         work_before_(other.work_before_),
         heavy_(other.heavy_),
         least_(other.least_) {}
-  /// No plan of the setting takes less.
+  /// Lower bound on all plans of the setting.
   Time least() const { return least_; }
   WalkEnd walk(FastClock& clock, Judge& judge, Time limit) const;
-  /// Only on so few pipeline devices that there are not too many layouts.
+  /// Enumerates only layouts on few pipeline devices, so that there are not too many.
   void walk_shallow(FastClock& clock, Judge& judge, Time limit) const;
 
  private:
   struct Path;
-  /// Layers that need at least so much device time each, of all microbatches. They cannot be cut.
+  /// Layers that need at least `work` device time each, for all microbatches. A layer cannot be
+  /// divided, which bounds the devices that share them.
   struct Heavy {
     Time work = 0;
-    std::vector<int> from;  ///< how many there are from layer n on
+    std::vector<int> from;  ///< number of such layers from layer n on
   };
   void find_heavy(const std::vector<Time>& works);
   static bool gives_up(Path& path);

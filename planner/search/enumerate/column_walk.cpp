@@ -25,7 +25,7 @@ void ColumnWalk::walk_few() {
   branch_.raise_to(limit + 1, relaxation::walk);
 }
 
-/// Up to a part of the way from its bound to the best plan, then up to all of it.
+/// Enumerates up to a cutoff between the bound and the incumbent, then up to the incumbent.
 void ColumnWalk::walk_by_paths(const TimedOrder& order, int rounds) {
   const Setting& setting = branch_.setting;
   const std::stop_token& stop = judge_.effort().stop;
@@ -38,7 +38,7 @@ void ColumnWalk::walk_by_paths(const TimedOrder& order, int rounds) {
   judge_.effort().spend(bound.spent());
   branch_.paths = bound.useful_paths();
   branch_.raise_to(bound.bound(), relaxation::paths);
-  // As long as nothing fits, there is no way to go a part of.
+  // Without an incumbent there is no distance to divide.
   const bool has_limit = highest < never - 1;
   for (Time part = has_limit ? 8 : 1; part >= 1; part /= 2) {
     if (!is_open() || judge_.is_spent()) return;

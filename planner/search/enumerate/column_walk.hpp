@@ -1,5 +1,5 @@
-// Walks through the layouts of a branch of the search among plans of equal columns
-// (planner/search/column_search.hpp) whose layers are no blocks, as far as bounds leave any.
+// Enumerates the layouts that bounds leave in a branch of the search among identical pipeline
+// replicas (planner/search/column_search.hpp), for layers that are not blocks.
 
 #pragma once
 
@@ -8,14 +8,15 @@
 
 namespace stagecraft {
 
-/// The space and the branch outlive it.
+/// The space and the branch must outlive it.
 class ColumnWalk {
  public:
   ColumnWalk(const Space& space, Judge& judge, ColumnBranch& branch)
       : space_(space), judge_(judge), branch_(branch), clock_(space, branch.setting) {}
 
-  /// Raises the bound: by paths, in so many rounds, then by walks; where there are too many layers
-  /// for paths, by a walk through few layouts. With half of the judge's effort at most for paths.
+  /// Raises the bound by critical paths in this many rounds, with at most half of the judge's
+  /// effort, then by enumeration. If there are too many layers for paths, enumerates if there are
+  /// few layouts.
   void walk(int rounds);
 
  private:

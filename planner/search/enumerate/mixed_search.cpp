@@ -21,16 +21,16 @@ namespace {
 
 using Settings = std::vector<const Setting*>;
 
-/// A second or two, most of it in simulating.
+/// Default effort: one or two seconds, most of it for simulation.
 constexpr std::int64_t effort_in_all = 600'000'000;
-/// Steps for an entry of the tables.
+/// Effort for one entry of the tables.
 constexpr std::int64_t steps_per_entry = 25;
-/// Bisection stops within this part of the distance.
+/// Bisection stops at 1/narrow_steps of the distance between bound and cutoff.
 constexpr Time narrow_steps = 64;
-/// More ways to recompute one chain than this are not worth it.
+/// Maximum number of choices of recomputation that are tried for one chain.
 constexpr std::size_t most_cases = 256;
 
-/// Settings that differ in their degree only, the smallest first.
+/// Groups of settings that differ only in their degree, the smallest degree first.
 std::vector<Settings> groups_of(const Space& space) {
   std::vector<Settings> groups;
   for (const Setting& setting : space.settings()) {
@@ -59,7 +59,7 @@ Time limit_of(Wanted wanted, const SearchControl& control, const Leaderboard& bo
   return std::min({worth, bar ? bar->count() - 1 : never, never - 1});
 }
 
-/// A walk over the chains of one group of settings.
+/// Enumerates the chains of one group of settings.
 class MixedWalk : public ChainWalk {
  public:
   MixedWalk(const Space& space, const SearchControl& control, const ChainBounds& bounds,
@@ -74,7 +74,7 @@ class MixedWalk : public ChainWalk {
       clocks_.push_back(std::make_unique<FastClock>(space, *setting));
   }
 
-  /// The chains that the tables find most promising.
+  /// Tries the chain of shortest round trip for each number of stages.
   void try_best() {
     for (int stages = 2; stages <= bounds_.most_stages(); ++stages) {
       if (!bounds_.is_open(stages)) continue;
@@ -90,7 +90,7 @@ class MixedWalk : public ChainWalk {
     path_.clear();
   }
 
-  /// Whether it has seen all that is within the limit.
+  /// Enumerates all chains within the limit. Returns false if the effort ran out.
   bool walk_all() {
     complete_ = !effort_.is_spent();
     for (int stages = 2; stages <= bounds_.most_stages(); ++stages) {
@@ -109,7 +109,7 @@ class MixedWalk : public ChainWalk {
   void count_pruned() override { ++counts_.pruned; }
   void visit() override { is_within() ? consider() : count_pruned(); }
 
-  /// Of the whole chain, whose round trips are known.
+  /// Whether every stage is within the limit, given the true round trips of the whole chain.
   bool is_within() const {
     Time round_trip = 0;
     const Place* behind = nullptr;
@@ -131,7 +131,7 @@ class MixedWalk : public ChainWalk {
     return true;
   }
 
-  /// Simulates the chain unless all its stages have one degree: the search has seen those.
+  /// Simulates the chain. Chains of a single degree are left to the main search.
   void consider() {
     const auto is_alike = [&](const Place& place) {
       return kind_of(place).setting == kind_of(path_.front()).setting;
@@ -153,8 +153,8 @@ class MixedWalk : public ChainWalk {
     simulate(plan, seen);
   }
 
-  /// The least that may fit; false if nothing does. One device has one stage, whose memory is its
-  /// own: the clock of its degree knows it.
+  /// Chooses the least recomputation that may fit; false if there is none. Each device has one
+  /// stage, so the clock of that stage's degree suffices for its memory.
   bool choose_recomputation(Layout& layout) {
     for (std::size_t stage = 0; stage < path_.size(); ++stage) {
       FastClock& clock = *clocks_[index(kind_of(path_[stage]).setting)];
@@ -167,7 +167,7 @@ class MixedWalk : public ChainWalk {
     return true;
   }
 
-  /// The cluster's devices, replica by replica.
+  /// The devices of the stage, replica by replica.
   std::vector<std::vector<int>> devices_of(const Place& place) const {
     const StageKind& kind = kind_of(place);
     std::vector<std::vector<int>> devices;
@@ -179,7 +179,8 @@ class MixedWalk : public ChainWalk {
     return devices;
   }
 
-  /// The bounds may have been too kind about memory: then anything that recomputes more might fit.
+  /// Simulates the plan. If it does not fit, although the bounds allowed it, tries the plans in
+  /// which one more stage recomputes.
   void simulate(Plan& plan, std::set<std::vector<Recompute>>& seen) {
     std::vector<Recompute> choices;
     std::int64_t chunks = 0;
@@ -209,11 +210,12 @@ class MixedWalk : public ChainWalk {
   SearchCounts& counts_;
   Effort& effort_;
   Wanted wanted_;
-  std::vector<std::unique_ptr<FastClock>> clocks_;  ///< per setting
+  std::vector<std::unique_ptr<FastClock>> clocks_;  ///< one for each setting
   bool complete_ = true;
 };
 
-/// Fills the tables for plans of at most this time, at the cost of effort. False if there are none.
+/// Fills the tables for plans of at most this time, and charges the effort. False if there are no
+/// such plans.
 bool probe(ChainBounds& bounds, Time at, const SearchControl& control, Effort& effort) {
   const std::int64_t before = bounds.looked_at();
   const bool is_open = bounds.probe(at, control.stop);
@@ -221,7 +223,7 @@ bool probe(ChainBounds& bounds, Time at, const SearchControl& control, Effort& e
   return is_open;
 }
 
-/// Whether it has seen all that is wanted; not with all of the effort.
+/// Enumerates the group with half of the effort. Returns whether the enumeration was complete.
 bool walk_group(MixedWalk& walk, Effort& effort) {
   walk.try_best();
   const std::int64_t reserve = effort.left / 2;
@@ -231,7 +233,7 @@ bool walk_group(MixedWalk& walk, Effort& effort) {
   return is_complete;
 }
 
-/// One group: what no plan of it takes less than, but for those on the board.
+/// Searches one group. Returns a lower bound on its plans, except those on the board.
 Time search_group(const Space& space, const SearchControl& control, const Settings& settings,
                   Leaderboard& board, SearchCounts& counts, Effort& effort) {
   ChainBounds bounds(space, settings);
@@ -246,7 +248,7 @@ Time search_group(const Space& space, const SearchControl& control, const Settin
       [&](Time middle) { return probe(bounds, middle, control, effort); });
 }
 
-/// Where the board shows several plans: those behind the best one.
+/// If the board shows several plans, searches for those behind the best one.
 void fill_board(const Space& space, const SearchControl& control, const Settings& settings,
                 Leaderboard& board, SearchCounts& counts, Effort& effort) {
   const Time limit = limit_of(Wanted::shown, control, board);
@@ -276,10 +278,10 @@ Searched search_mixed_degrees(const Space& space, const SearchControl& control,
     least = std::min(least, search_group(space, control, settings, board, searched.counts, effort));
     known.push_back(settings);
   }
-  // The proof comes first, then what else is shown.
+  // The proof comes first, then the other plans to show.
   for (const Settings& settings : known)
     fill_board(space, control, settings, board, searched.counts, effort);
-  // With no plan at all there is nothing that one could be faster than.
+  // The bound need not exceed the cutoff; with no plan at all, it is infinite.
   least = std::min(least, limit_of(Wanted::best, control, board) + 1);
   const bool is_more = Duration{least} > by_work;
   searched.bounds.add(

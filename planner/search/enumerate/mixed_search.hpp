@@ -8,17 +8,17 @@
 
 namespace stagecraft {
 
-/// Puts what is faster onto the board, and returns the bound of `PlanFamily::several_degrees`: at
-/// least what the board's best plan then takes, or what is worth it, if it has seen them all. Where
-/// such plans are of kinds that it does not know, or the effort does not last, it is a bound by
-/// tables or by work alone.
+/// Adds faster plans to the board, and returns the bound of `PlanFamily::several_degrees`. If the
+/// enumeration was complete, the bound is at least the board's best step (or `control.worth`); if
+/// such plans are of unsupported kinds or the effort ran out, it is a bound by tables or by work
+/// alone.
 Searched search_mixed_degrees(const Space& space, const SearchControl& control, Leaderboard& board);
 
-/// Whether stages could have degrees of their own at all.
+/// Whether the space allows stages of different tensor-parallel degrees.
 bool has_several_degrees(const Space& space);
 
-/// Whether the plan is one of these, under a setting of the space: on consecutive devices from the
-/// first.
+/// Whether the plan is a chain of several degrees under a setting of the space, on consecutive
+/// devices from the first one on.
 bool is_mixed_chain(const Space& space, const Plan& plan);
 
 }  // namespace stagecraft

@@ -12,8 +12,8 @@ namespace stagecraft {
 
 namespace {
 
-/// One way for a stage to recompute. Of its first replica: time per microbatch,
-/// what it saves of one, and its largest workspace.
+/// One choice of recomputation for a stage, with its costs on the first replica: extra time per
+/// microbatch, bytes saved per microbatch, and the largest workspace.
 struct Way {
   Duration longer{0};
   Bytes saved = 0;
@@ -22,8 +22,8 @@ struct Way {
   std::vector<Recomputed> again;
 };
 
-/// More ways of a stage than these are thinned out, and more combinations on a
-/// device not tried.
+/// Limits: a stage with more choices keeps a sample of them, and a device tries no more
+/// combinations.
 constexpr std::size_t most_ways = 3'000;
 constexpr int most_trials = 200'000;
 
@@ -31,7 +31,7 @@ bool is_as_good(const Way& a, const Way& b) {
   return a.longer <= b.longer && a.saved <= b.saved && a.workspace <= b.workspace;
 }
 
-/// Those that no other one is as good as, the shortest first.
+/// The choices that no other one dominates, the shortest extra time first.
 std::vector<Way> without_worse(std::vector<Way> ways) {
   std::ranges::stable_sort(ways, [](const Way& a, const Way& b) {
     return std::tie(a.longer, a.saved, a.workspace) < std::tie(b.longer, b.saved, b.workspace);
@@ -48,7 +48,7 @@ std::vector<Way> without_worse(std::vector<Way> ways) {
   return some;
 }
 
-/// Each way with one more layer, which does what it may.
+/// Extends each choice by one more layer, with every recomputation allowed for it.
 std::vector<Way> with_layer(const std::vector<Way>& ways, const LayerCost& cost, std::size_t place,
                             const std::vector<Recomputed>& may) {
   std::vector<Way> more;
@@ -67,15 +67,16 @@ std::vector<Way> with_layer(const std::vector<Way>& ways, const LayerCost& cost,
   return more;
 }
 
-/// What stages of one device hold at a full moment, for each of their ways.
+/// The memory of one device's stages at a memory peak, for each of their choices.
 struct Room {
   Bytes limit = 0;
-  std::size_t turn = 0;                  ///< whose backward runs
-  std::vector<char> shows;               ///< per way of that one: it takes time, so that it counts
-  Bytes always = 0;                      ///< parameters, and what goes with them
+  std::size_t turn = 0;                  ///< the stage whose backward runs
+  std::vector<char> shows;               ///< per choice of that stage: whether its backward takes
+                                         ///< time, so that the peak counts
+  Bytes always = 0;                      ///< parameters, gradients and optimizer states
   std::vector<std::vector<Bytes>> held;  ///< [stage][way]
-  std::vector<Bytes> least_from;         ///< [stage]: of it and those after it, at the least
-  bool may_hide = false;                 ///< not every way shows
+  std::vector<Bytes> least_from;         ///< [stage]: least bytes of this stage and those after it
+  bool may_hide = false;                 ///< some choice has no peak here
 
   Room(Bytes most, const FullMoment& moment, const std::vector<const std::vector<Way>*>& ways,
        const std::vector<std::vector<ChunkMemory>>& memory, std::vector<char> shown)
@@ -93,7 +94,7 @@ struct Room {
       least_from[i] = least_from[i + 1] + *std::ranges::min_element(held[i]);
   }
 
-  /// Whether the first so many stages, which hold so much, leave room for the others.
+  /// Whether the first `stages` stages, which hold `bytes`, leave room for the others.
   bool may_fit(std::size_t stages, const std::vector<std::size_t>& chosen, Bytes bytes,
                Bytes slack) const {
     if (always > limit - slack) return false;
@@ -102,7 +103,7 @@ struct Room {
   }
 };
 
-/// The least extra time of a device's stages together, a way for each.
+/// Branch and bound for the choices of a device's stages with the least extra time in all.
 class LeastExtraTime {
  public:
   LeastExtraTime(const std::vector<Room>& rooms, std::vector<const std::vector<Way>*> ways,
@@ -116,7 +117,7 @@ class LeastExtraTime {
         chosen_(ways_.size()),
         held_(ways_.size() + 1, std::vector<Bytes>(rooms.size())) {}
 
-  /// Empty if nothing fits, or a stop is requested.
+  /// The choice of each stage; empty if nothing fits, or a stop is requested.
   std::vector<std::size_t> find() {
     descend(0, Duration{0});
     return stop_.stop_requested() ? std::vector<std::size_t>{} : best_;
@@ -180,7 +181,7 @@ class Fitting {
 
   std::optional<Candidate> run(const std::string& name) {
     constexpr int most_rounds = 40, one_by_one = 32;
-    // Copies of the model in several pipes, and parts of microbatches, have moments of their own.
+    // Bidirectional pipelines and split microbatches have other memory peaks.
     const bool is_plain = stages_per_pipe(schedule_) == schedule_.stages && schedule_.parts == 1;
     if (!is_plain || !timed_ || timed_->places_recompute) return {};
     for (int device = 0; device < pipeline_devices(plan_); ++device) add_rooms(device);
@@ -224,7 +225,7 @@ class Fitting {
     std::vector<Recomputed> may{Recomputed::none};
     for (const Recomputed what : space_.problem().recompute_layers) may.push_back(what);
     std::vector<Way> ways{{.again = std::vector(index(stage.layers.size()), Recomputed::none)}};
-    // Backwards, so that of alike layers the first ones do most again.
+    // From the last layer to the first, so that of equal layers the first ones recompute most.
     for (int i = stage.layers.size(); i-- > 0 && !stop_.stop_requested();) {
       const LayerCost& cost = costs.layer(stage.layers.first + i);
       ways = without_worse(with_layer(ways, cost, index(i), may));
@@ -247,7 +248,8 @@ class Fitting {
     return ways;
   }
 
-  /// Of each replica that is unlike the one before it, at each full moment.
+  /// Lists the device's memory at each peak, once for every replica that differs from the one
+  /// before it.
   void add_rooms(int device) {
     const std::vector<int> stages = stages_on(device);
     const auto& replicas = plan_.stages[index(device)].devices;
@@ -289,7 +291,8 @@ class Fitting {
       rooms_[index(device)].emplace_back(limit, moment, ways, memory, shows[index(moment.turn)]);
   }
 
-  /// The least extra time on the device; false if nothing fits, or a stop is requested.
+  /// Takes the choices of least extra time on the device; false if nothing fits, or a stop is
+  /// requested.
   bool choose(int device) {
     const std::vector<int> stages = stages_on(device);
     const std::vector<const std::vector<Way>*> ways = ways_of(stages);
@@ -331,9 +334,9 @@ class Fitting {
   Plan plan_;
   Schedule schedule_;
   std::optional<TimedOrder> timed_;
-  std::vector<std::vector<Way>> ways_;  ///< per stage
-  // Per pipeline device: the ways of its stages, what they hold, those that turned out not to fit,
-  // and what the estimate has left out.
+  std::vector<std::vector<Way>> ways_;  ///< choices per stage
+  // Per pipeline device: the choices of its stages, their memory, the combinations that did not fit
+  // when simulated, and the bytes that the estimate left out.
   std::vector<std::vector<std::size_t>> chosen_;
   std::vector<std::vector<Room>> rooms_;
   std::vector<std::set<std::vector<std::size_t>>> refused_;

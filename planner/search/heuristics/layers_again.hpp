@@ -1,13 +1,14 @@
-// Layers that recompute by themselves, just as many as it takes for a plan to fit.
+// Recomputation per layer: the fewest recomputed layers with which a plan fits.
 //
-// For given stages: on each device, the choice of least extra time among all choices for its layers
-// whose memory suffices at every full moment of the schedule (timed_order.hpp). Layer by layer,
-// those choices stay that no other one equals in time, bytes saved and workspace; so alike layers
-// are counted, not told apart: of 10 blocks that each do nothing, their attention or all of it
-// again, 66 choices stay of 59,049.
+// For given stages, each device takes the choice of least extra time for its layers that fits at
+// every memory peak of the schedule (timed_order.hpp). A dynamic program over layers keeps only
+// choices that no other one dominates in time, bytes saved and workspace. Layers of equal costs are
+// therefore counted, not distinguished: for 10 blocks that recompute nothing, their attention, or
+// everything, 66 of 59,049 choices remain.
 //
-// What the estimate leaves out (messages on their way) the simulator says; then the device takes
-// its next best choice, and after many of them has as much less room.
+// The estimate leaves out messages in flight. If the simulator finds that a device exceeds its
+// memory, the device takes its next best choice; after many of these, its limit is lowered by the
+// missing bytes.
 
 #pragma once
 
@@ -18,9 +19,9 @@
 
 namespace stagecraft {
 
-/// The same plan with its layers' choices made anew, within `recompute_layers` of the problem and,
-/// where that may be, whole stages. Nothing if no choice fits, or a stop is requested before one is
-/// found. The candidate's name stays.
+/// The plan with recomputation chosen anew, from the problem's `recompute_layers` and, if the
+/// problem allows it, of whole stages. Nothing if no choice fits, or if a stop is requested before
+/// one is found. The candidate keeps its name.
 std::optional<Candidate> with_layers_again(const Space& space, const Candidate& candidate,
                                            const std::stop_token& stop = {});
 

@@ -19,7 +19,8 @@ const Setting* setting_of(const Space& space, const Plan& plan) {
 
 using Replicas = std::vector<std::vector<int>>;
 
-/// All their devices, in groups of this size; nothing if they do not make whole ones.
+/// The devices of all replicas, regrouped into replicas of `size` devices; nothing if devices would
+/// be left over.
 std::optional<Replicas> in_groups(const Replicas& replicas, int size) {
   std::vector<int> devices;
   for (const std::vector<int>& peers : replicas)
@@ -32,7 +33,9 @@ std::optional<Replicas> in_groups(const Replicas& replicas, int size) {
   return grouped;
 }
 
-/// As many devices as a replica of either has, the larger of them, as replicas of the other stage.
+/// Moves the devices of one replica, of the larger of both stages' degrees, from one stage to the
+/// other. Returns false if `from` would have no replica left, or if the devices do not make whole
+/// replicas.
 bool hand_on(Replicas& from, Replicas& to, bool in_front) {
   const std::size_t count = std::max(from.back().size(), to.back().size()) / from.back().size();
   if (from.size() <= count) return false;
@@ -86,7 +89,7 @@ class Nearby {
     return try_out(plan);
   }
 
-  /// Its devices in groups of another size, with the cuts around it where they are or a layer away.
+  /// Tries other degrees for the stage, with the cuts around it in place or moved by one layer.
   bool change_degree(std::size_t stage) {
     bool better = false;
     for (const int degree : space_.problem().tensor_parallel) {
@@ -106,7 +109,7 @@ class Nearby {
     return better;
   }
 
-  /// Moves the cut before the stage; whether it could.
+  /// Moves the cut before the stage. Returns false if a stage would be empty.
   static bool shift(Plan& plan, std::size_t stage, int by) {
     if (by == 0) return true;
     if (stage == 0 || stage == plan.stages.size()) return false;
@@ -116,7 +119,7 @@ class Nearby {
     return before.size() >= 1 && here.size() >= 1;
   }
 
-  /// The one behind this stage, far moves first.
+  /// Moves the cut behind this stage, far moves first.
   bool move_cut(std::size_t stage) {
     bool better = false;
     for (const int by : {-8, 8, -3, 3, -1, 1}) {

@@ -9,11 +9,12 @@
 
 namespace stagecraft {
 
-/// The plan that follows from this one by moving a cut, handing a replica's devices to a
-/// neighbouring stage, exchanging those of two neighbours, or changing whether a stage recomputes,
-/// one at a time as long as that makes it faster and the effort lasts; each simulated. Layers stay
-/// in the plan's order; the problem's are in the model's own. Only plans that `is_wanted` count.
-/// Needs a candidate that fits, with one stage per pipeline device; others come back as they are.
+/// Local search from this plan. A move shifts a cut, hands a replica's devices to a neighbouring
+/// stage, exchanges replicas of two neighbours, changes a stage's tensor-parallel degree, or
+/// changes whether a stage recomputes. Every move is simulated; moves that make the plan faster are
+/// taken, until there is none or the effort is spent. Layers stay in the plan's order. Only plans
+/// for which `is_wanted` is true count. The candidate must fit and have one stage per pipeline
+/// device; any other is returned unchanged.
 Candidate best_nearby(const Problem& problem, const Candidate& candidate,
                       const std::function<bool(const Plan&)>& is_wanted, Effort& effort);
 

@@ -18,14 +18,16 @@ Link faster(const Link& a, const Link& b) {
           .collective = std::max(a.collective, b.collective)};
 }
 
-/// Two parts of one level that the same part outside holds: so many devices each, from these on.
+/// An exchange of two parts of a level within the same parent: `size` devices each, from `first`
+/// and from `second` on.
 struct Exchange {
   int size = 1;
   int first = 0, second = 0;
   auto operator<=>(const Exchange&) const = default;
 };
 
-/// All that move an end of a link of its own, or a device of another kind than its neighbour's.
+/// All exchanges that move an end of an override, or a device whose kind differs from its
+/// neighbour's.
 std::vector<Exchange> exchanges(const Cluster& cluster) {
   std::set<int> told_apart;
   for (const LinkOverride& entry : cluster.overrides) told_apart.insert({entry.from, entry.to});
@@ -48,14 +50,15 @@ std::vector<Exchange> exchanges(const Cluster& cluster) {
   return {all.begin(), all.end()};
 }
 
-/// Slower in anything than what the cluster with its best links has there.
+/// Whether the override is slower in any respect than the relaxed cluster's link between the same
+/// devices.
 bool is_slow(const LinkOverride& entry, const Cluster& alike) {
   const Link usual = link_between(alike, entry.from, entry.to);
   return !(slower(usual, entry.link) == usual);
 }
 
-/// Devices such that each slow link begins or ends at one: time and again that with the most of
-/// those that are left.
+/// A cover of the slow links by devices, chosen greedily: repeatedly the device with the most
+/// remaining slow links.
 std::vector<int> ends_of_slow_links(const Cluster& cluster, const Cluster& alike) {
   std::vector<LinkOverride> left = cluster.overrides;
   std::erase_if(left, [&](const LinkOverride& entry) { return !is_slow(entry, alike); });
@@ -75,7 +78,7 @@ std::vector<int> ends_of_slow_links(const Cluster& cluster, const Cluster& alike
   return ends;
 }
 
-/// The same question, of its devices less these.
+/// The problem without these devices.
 Problem without(Problem problem, const std::vector<int>& shunned) {
   std::vector<int> left = devices_in_use(problem);
   std::erase_if(left, [&](int device) { return std::ranges::count(shunned, device) > 0; });
@@ -111,7 +114,7 @@ class Placement {
   }
 
  private:
-  /// What stands on the one part changes places with what stands on the other.
+  /// The order of devices after the exchange.
   std::vector<int> exchanged(const Exchange& move) const {
     std::vector<int> order = best_.order;
     for (int& device : order) {

@@ -13,7 +13,8 @@ namespace stagecraft {
 
 namespace {
 
-/// Orders made for durations are searched for themselves.
+/// Factor for schedules that are generated for given durations, which are found by a search of
+/// their own.
 constexpr std::int64_t times_longer_to_generate = 8;
 
 }  // namespace
@@ -38,7 +39,7 @@ std::optional<SimulatedPlan> Trials::balanced_plan(const TrialStart& start) {
       (with_first(middle) ? fewest : over) = middle;
     }
   }
-  // With all microbatches it may take a little more.
+  // With all microbatches, slightly more stages may have to recompute.
   for (; fewest <= stages; ++fewest) {
     std::ranges::fill(layout.recompute, Recompute::none);
     std::fill_n(layout.recompute.begin(), fewest, Recompute::full);

@@ -1,4 +1,5 @@
-// Plans tried out by simulation: balanced ones that fit, and better ones near them.
+// Candidates that are evaluated by simulation alone: balanced plans that fit, and local search from
+// them.
 
 #pragma once
 
@@ -13,16 +14,16 @@
 
 namespace stagecraft {
 
-/// So many stages with equally many replicas each, and what their plans take if no device ever
-/// waits. Replicas are columns, or take turns on few devices.
+/// A number of stages with equally many replicas each, and the step of such a plan if no device
+/// ever waits. The replicas are pipeline replicas (columns) or, on few devices, round-robin.
 struct TrialStart {
   Setting setting;
   std::vector<int> replicas;  ///< per pipeline device
   double work = 0;            ///< nanoseconds
-  double estimate = 0;        ///< and with what a pipeline takes to fill
+  double estimate = 0;        ///< nanoseconds, with the fill of the pipeline
 };
 
-/// A plan, as what may be changed of it.
+/// A plan as setting and layout, so that local search can change it.
 struct SimulatedPlan {
   Setting setting;
   Layout layout;
@@ -33,14 +34,14 @@ inline Duration step_of(const SimulatedPlan& found) {
   return pace(*found.candidate.prediction);
 }
 
-/// What looking for plans has come to beside them.
+/// Counts and reasons of rejection that a search returns beside its plans.
 struct TrialAccount {
   std::int64_t simulated = 0;
   std::int64_t spent = 0;
-  /// What the plan that came closest to fit, if none does, has too little: of those simulated, and
-  /// of those whose weights and states alone are too much.
+  /// If no plan fits: the least bytes that a plan lacked, over simulated plans, and over plans
+  /// whose parameters and states alone are too large.
   std::optional<Bytes> short_by, short_by_states;
-  /// Why others are none: of those with the most stages.
+  /// The reason why a plan was rejected; the plan with the most stages counts.
   std::string rejected;
   int stages_rejected = 0;
 
@@ -62,36 +63,39 @@ struct TrialAccount {
   std::optional<Bytes> lacking() const { return short_by ? short_by : short_by_states; }
 };
 
-/// Plans of one space, simulated one after the other.
+/// Simulates candidates of one space, one after the other.
 class Trials {
  public:
   Trials(const Space& space, TrialAccount& account) : space_(space), account_(account) {}
 
-  /// Stages of equal time, the first ones recomputing, as few as it takes to fit.
+  /// A plan of stages of equal time, in which the fewest stages recompute, from the first one on,
+  /// so that it fits. Nothing if none fits.
   std::optional<SimulatedPlan> balanced_plan(const TrialStart& start);
 
-  /// One cut, one device or one stage's recomputation at a time, as long as that makes it faster
-  /// and the effort lasts.
+  /// Local search: moves one cut or one device, or changes one stage's recomputation, while that
+  /// makes the plan faster and effort is left.
   void improve(SimulatedPlan& found, const Effort& effort);
 
  private:
-  /// Whether weights, gradients and states leave any room.
+  /// Whether parameters, gradients and optimizer states alone fit in memory.
   bool has_room(const Setting& setting, const Layout& layout);
 
-  /// By then devices have been as full as they get, but for a little.
+  /// A number of microbatches after which memory peaks hardly rise any more.
   static int few_microbatches(const Setting& setting, const Layout& layout);
 
-  /// Of so many microbatches, if it fits; else whether memory is the reason is in `is_over_`.
+  /// Simulates the layout with this number of microbatches. Nothing if it does not fit or is
+  /// rejected; `is_over_` says whether memory is the reason.
   std::optional<Candidate> simulate(Setting setting, const Layout& layout, int microbatches);
 
   bool change_recomputation(SimulatedPlan& found, int stage);
 
   bool move_cut(SimulatedPlan& found, int stage);
 
-  /// On few devices columns become replicas, so that stages may have numbers of their own.
+  /// On few devices, turns columns into replicas, so that stages may have different numbers of
+  /// them.
   void spread(SimulatedPlan& found);
 
-  /// From this pipeline device, or from those that are idle, to any other one.
+  /// Moves a replica from this pipeline device, or an unused device, to another pipeline device.
   bool move_device(SimulatedPlan& found, int from);
 
   bool take(SimulatedPlan& found, const Layout& layout);

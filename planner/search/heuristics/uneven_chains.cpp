@@ -12,7 +12,7 @@ namespace {
 
 class UnevenChains {
  public:
-  /// On the first so many of the setting's devices.
+  /// Chains on the first `devices` of the setting's devices.
   UnevenChains(const StageBounds& bounds, int layers, int devices, Effort& effort)
       : bounds_(bounds),
         effort_(effort),
@@ -20,7 +20,7 @@ class UnevenChains {
         devices_(devices),
         stages_(std::min({bounds.most_stages(), devices, most_uneven_stages})) {}
 
-  /// Fills the table. Whether any number of stages does.
+  /// Fills the table for this limit. Returns whether some number of stages is feasible.
   bool probe(Time limit) {
     table_.assign(index(stages_ + 1), std::vector<Step>(index(layers_ + 1)));
     table_[0][index(layers_)] = {.devices = 0, .round_trip = 0};
@@ -58,8 +58,8 @@ class UnevenChains {
     }
   }
 
-  /// With the fewest replicas that do. False if the layers are too many for all devices there are,
-  /// as longer stages are.
+  /// Tries the layers as a stage with the fewest replicas that suffice. Returns false if even all
+  /// remaining devices are too few; then longer stages are infeasible, too.
   bool try_out(int stages, const LayerRange& layers, const Step& behind, Time limit, Step& best) {
     constexpr int most_tries = 6;  // more replicas take longer to sum gradients
     const Head start = bounds_.start();
@@ -101,14 +101,14 @@ class UnevenChains {
   Effort& effort_;
   int layers_ = 0, devices_ = 0, stages_ = 0;
   std::vector<std::vector<Step>> table_;  ///< [stages][first layer]
-  std::vector<Layout> found_;             ///< of all probes
+  std::vector<Layout> found_;             ///< layouts found by all probes
 };
 
 }  // namespace
 
 bool has_uneven_chains(const Space& space, const Setting& setting) {
   constexpr int most = 64;
-  constexpr double most_pairs = 5e6;  // of layers, times devices
+  constexpr double most_pairs = 5e6;  // pairs of layers, times devices
   const double layers = space.layers(), devices = space.devices(setting);
   return !has_equal_stages(space.problem()) && has_chain_bounds(setting) &&
          space.most_replicas(setting) > 1 && devices <= most &&

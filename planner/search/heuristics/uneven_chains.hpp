@@ -1,14 +1,14 @@
-// Chains whose stages have replicas of their own, by their longest stage.
+// Chains whose stages have different numbers of replicas, chosen to minimise the longest stage.
 //
-// Stages from the end of the model on, for a limit T:
+// A dynamic program from the end of the model, for a cutoff T:
 //
 //   devices(q, i) = least over j > i of devices(q - 1, j) + r
 //
-// where layers [i, end) make q stages, and r are the fewest replicas that bring the first of them,
-// [i, j), within T: its load, what it idles for the round trip of the stages behind it, and its sum
-// of gradients (planner/relaxations/stage_bounds.hpp). Bisection finds the least T for which that
-// is as many devices as there are. The fill is not counted, so this is a good plan's beginning and
-// no bound.
+// where layers [i, end) make q stages, and r is the smallest number of replicas with which the
+// first of them, [i, j), is within T: its load, its idle time for the round trip of the stages
+// behind it, and its sum of gradients (planner/relaxations/stage_bounds.hpp). Bisection finds the
+// least T for which the devices suffice. The fill is not counted, so the result is a good start and
+// no lower bound.
 
 #pragma once
 
@@ -19,15 +19,16 @@
 
 namespace stagecraft {
 
-/// With more, stages have few replicas, and equally many do (planner/costs/columns.hpp).
+/// Maximum number of stages. With more, each stage has few replicas, and equal numbers of them are
+/// good enough (planner/costs/columns.hpp).
 inline constexpr int most_uneven_stages = 12;
 
-/// Whether such chains are looked for: one stage per device under schedules that `StageBounds`
-/// knows, and not too many devices and layers.
+/// Whether uneven chains are searched for the setting: one stage per device under a schedule that
+/// `StageBounds` supports, and not too many devices and layers.
 bool has_uneven_chains(const Space& space, const Setting& setting);
 
-/// Chains on the first so many of the setting's devices: for every number of stages what bisection
-/// comes across from the limit on down. Some may not be allowed.
+/// Chains on the first `devices` of the setting's devices: for every number of stages, those found
+/// during bisection below the limit. The space may not allow some of them.
 std::vector<Layout> find_uneven_chains(const StageBounds& bounds, int layers, int devices,
                                        Time limit, Effort& effort);
 

@@ -16,7 +16,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Replicas change places, one at a time.
+/// Moves replicas between stages, one at a time.
 class ReplicaExchange {
  public:
   ReplicaExchange(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
@@ -38,7 +38,7 @@ class ReplicaExchange {
   }
 
  private:
-  /// A replica of one stage to another; -1 are the devices that are left.
+  /// Moves a replica from one stage to another; -1 stands for the unused devices.
   bool move(int from, int to) {
     if (from == to || effort_.is_spent()) return false;
     Layout layout = best_;
@@ -47,7 +47,7 @@ class ReplicaExchange {
     const int used = std::accumulate(layout.replicas.begin(), layout.replicas.end(), 0);
     if (used > space_.devices(setting_) || !space_.wants(setting_, layout.replicas)) return false;
     if (clock_.order_for(layout.replicas) == nullptr) return false;
-    // Cuts that were right for other replicas.
+    // The cuts were tuned for the previous replicas, so they are improved again.
     layout = improve(clock_, space_, setting_, std::move(layout), effort_);
     const Time step = step_of(layout);
     if (step >= step_) return false;
@@ -70,13 +70,13 @@ class ReplicaExchange {
   Time step_ = never;
 };
 
-/// Such layouts are columns, which are searched elsewhere.
+/// Whether all stages have equally many replicas; `ColumnSearch` searches such layouts.
 bool has_equal_replicas(const Layout& layout) {
   return std::ranges::adjacent_find(layout.replicas, std::ranges::not_equal_to()) ==
          layout.replicas.end();
 }
 
-/// What it takes to order the passes of a microbatch on a device.
+/// Effort to order the passes of one microbatch on one device.
 constexpr std::int64_t steps_per_order = 500;
 
 }  // namespace
@@ -135,7 +135,7 @@ void UnevenSearch::keep(const Setting& setting, FastClock& clock, Layout layout)
   found_.push_back({&clock, &setting, std::move(layout), step});
 }
 
-/// Those that the setting allows.
+/// The uneven chains that the setting allows.
 std::vector<Layout> UnevenSearch::chains_on(const StageBounds& bounds, const Setting& setting,
                                             FastClock& clock, int devices) {
   std::vector<Layout> layouts =
@@ -167,7 +167,8 @@ void UnevenSearch::improve(const std::function<bool()>& stops) {
   anneal_best(stops);
 }
 
-/// Of layouts with several stages per device, where moving one layer at a time ends too soon.
+/// Anneals the best layouts with several stages per device, in which local search by single layers
+/// ends too early.
 void UnevenSearch::anneal_best(const std::function<bool()>& stops) {
   constexpr double most_gained = 1.05, hot = 0.02;
   std::int64_t left = 2;

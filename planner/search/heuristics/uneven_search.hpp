@@ -1,12 +1,10 @@
-// Layouts whose stages have replicas of their own, on more devices than all of them can be walked
-// through (planner/search/enumerate/chains.hpp), or where a walk ends before it has come to the
-// best.
+// Local search for layouts whose stages have different numbers of replicas: on more devices than
+// can be enumerated (planner/search/enumerate/chains.hpp), or when the enumeration gave up.
 //
-// They begin with chains that have the right numbers of replicas for their longest stage
-// (planner/search/heuristics/uneven_chains.hpp); under schedules that `StageBounds` does not know,
-// with several stages per device or with backwards that are split, with balanced layouts of
-// replicas as equal as may be. Layers and replicas then change places as long as the fast clock
-// likes it better.
+// It starts with chains whose numbers of replicas minimise the longest stage
+// (planner/search/heuristics/uneven_chains.hpp). Under schedules that `StageBounds` does not
+// support, it starts with balanced layouts whose replicas are as equal as possible. Then layers and
+// replicas move between stages while the fast clock reports a shorter step.
 
 #pragma once
 
@@ -18,25 +16,24 @@
 
 namespace stagecraft {
 
-/// Whether such layouts are looked for that begin with balanced ones: where columns are searched
-/// that are no chains, on not too many devices.
+/// Whether the search starts from balanced layouts of this setting: it is searched by columns, has
+/// no chain bounds, and has not too many devices.
 bool has_uneven_layouts(const Space& space, const Setting& setting);
 
 class UnevenSearch {
  public:
   UnevenSearch(const Space& space, Judge& judge) : space_(space), judge_(judge) {}
 
-  /// Finds chains of the setting that may be faster than the judge's limit, on all devices and on a
-  /// few less: for every number of stages what bisection comes across. With half of the effort that
-  /// is left at most.
+  /// Adds chains of the setting that may be faster than the judge's cutoff, on all devices and on
+  /// slightly fewer: for every number of stages, those found during bisection. Uses at most half of
+  /// the effort that is left.
   void add(const Setting& setting);
-  /// Begins with balanced layouts of the setting, on every number of pipeline devices.
+  /// Adds balanced layouts of the setting, on every number of pipeline devices.
   void add_balanced(const Setting& setting);
-  /// Forgets all but the best of what was found.
+  /// Keeps only the best `most` layouts.
   void keep_best(std::size_t most);
-  /// Moves layers and replicas of all that were found, those first which the clock likes best, and
-  /// has the judge simulate what gets better than his limit. Until the effort is spent or it
-  /// `stops`.
+  /// Local search on the layouts, fastest first; the judge simulates those that get faster than its
+  /// cutoff. Ends when the effort is spent or `stops` returns true.
   void improve(const std::function<bool()>& stops);
 
  private:

@@ -22,7 +22,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Cuts where the parameters before them come closest to equal shares.
+/// The cuts that come closest to equal shares of parameters.
 std::vector<int> cuts_by_parameters(const CostTable& table, int layers, int parts) {
   std::vector<int> cuts{0};
   const auto total = static_cast<double>(table.parameters({0, layers}).all);
@@ -40,7 +40,7 @@ std::vector<int> cuts_by_parameters(const CostTable& table, int layers, int part
   return cuts;
 }
 
-/// A usual choice, still without schedule and microbatch size.
+/// A usual choice, before schedule and microbatch size are chosen.
 struct UsualChoice {
   std::string name;
   std::vector<int> replicas;
@@ -48,7 +48,7 @@ struct UsualChoice {
   bool replicated = false;
 };
 
-/// Everything recomputes, if nothing fits otherwise: what a person would try next.
+/// Evaluates the choice, and if it does not fit, with recomputation in all stages.
 Candidate evaluate_with_remedy(const Space& space, const Setting& setting,
                                const UsualChoice& choice) {
   Layout layout{.replicas = choice.replicas, .cuts = choice.cuts, .recompute = {}};
@@ -86,7 +86,7 @@ std::vector<UsualChoice> choices_for(const Space& space, const Setting& setting)
   return choices;
 }
 
-/// As they are shown.
+/// The names that are shown.
 constexpr std::array names{"even split", "even parameters", "data parallelism", "one device",
                            "tensor parallelism"};
 
@@ -100,7 +100,7 @@ void sort_by_name(std::vector<Candidate>& candidates) {
   });
 }
 
-/// What a choice gives under this setting, against the best so far of its name.
+/// Keeps the candidate if it is the best of its name so far.
 void compare(std::vector<Candidate>& best, Candidate candidate) {
   const auto same = std::find_if(best.begin(), best.end(), [&](const Candidate& other) {
     return other.name.starts_with(candidate.name) || candidate.name.starts_with(other.name);
@@ -112,20 +112,20 @@ void compare(std::vector<Candidate>& best, Candidate candidate) {
   }
 }
 
-/// A choice under a setting, and what it takes at least.
+/// A choice under a setting, with a lower bound on its step.
 struct Timed {
   const Setting* setting = nullptr;
   UsualChoice choice;
   Time least = 0;
 };
 
-/// Milliseconds, which add up for all settings.
+/// Whether timing the choice takes milliseconds, which would add up over all settings.
 bool takes_long_to_time(const Setting& setting, const UsualChoice& choice) {
   constexpr std::int64_t most_instructions = 100'000;
   return setting.microbatches * std::ssize(choice.replicas) > most_instructions;
 }
 
-/// All of them, the fastest first; last those that there was no time for.
+/// All choices, the fastest first; those that were not timed come last.
 std::vector<Timed> timed_choices(const Space& space, const std::stop_token& stop) {
   std::vector<Timed> all;
   for (const Setting& setting : space.settings()) {
@@ -140,7 +140,7 @@ std::vector<Timed> timed_choices(const Space& space, const std::stop_token& stop
       }
       Layout layout{.replicas = choice.replicas, .cuts = choice.cuts, .recompute = {}};
       layout.recompute.assign(choice.cuts.size() - 1, Recompute::none);
-      // The clock knows steps of training, not steady states.
+      // The fast clock times training steps, not steady states.
       const bool is_known =
           setting.trains && setting.drains && setting.schedule.virtual_stages == 1;
       const bool is_possible = is_known &&
@@ -154,7 +154,7 @@ std::vector<Timed> timed_choices(const Space& space, const std::stop_token& stop
   return all;
 }
 
-/// Unless one of its name fits and takes no longer than this one does at least.
+/// False if another choice of its name fits and is at least as fast as this one's lower bound.
 bool may_be_preferred(const Timed& timed, const std::vector<Candidate>& candidates) {
   return std::ranges::none_of(candidates, [&](const Candidate& other) {
     return other.name.starts_with(timed.choice.name) && other.prediction &&
@@ -172,7 +172,7 @@ bool has_fitting(const std::vector<Candidate>& candidates) {
 
 std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_token& stop,
                                      std::optional<Duration> worth) {
-  // Whether they would be allowed is not the question: they are what to compare with.
+  // The usual choices are shown for comparison, so the problem's constraints do not apply to them.
   Problem free = problem;
   free.straight = false;
   free.other_parallelism.clear();
@@ -201,7 +201,7 @@ std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_tok
     for (Candidate& choice : usual_columns(space, stop, worth))
       compare(candidates, std::move(choice));
   } else if (!stops() && problem.excluded.empty()) {
-    // It would take the first devices, whichever they are.
+    // PipeDream's optimizer takes the first devices, so it is only asked if no device is excluded.
     if (auto choice = pipedream_choice(free)) candidates.push_back(*std::move(choice));
   }
   return candidates;

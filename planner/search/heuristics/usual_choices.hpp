@@ -1,4 +1,4 @@
-// What people would have chosen.
+// The usual choices of practitioners, as warm starts and for comparison.
 
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace stagecraft {
 
-/// The usual choices a person would make — even split of the layers over all devices, pure data
-/// parallelism, one device, what PipeDream's optimizer says if it is quick — scored by the same
-/// evaluator.
+/// The usual choices: an even split of the layers over all devices, pure data parallelism, one
+/// device, and the plan of PipeDream's optimizer if that is quick. The evaluator scores them like
+/// any plan.
 std::vector<Candidate> usual_choices(const Problem& problem);
 
-/// Once a stop is requested, the usual choices found by then, and at least one that fits if there
-/// is any. Of those to start from (`worth`) some may be missing that do not fit or take longer.
+/// If a stop is requested, returns the usual choices found so far, and at least one that fits if
+/// there is any. With `worth`, choices may be missing that do not fit or take longer.
 std::vector<Candidate> usual_choices(const Problem& problem, const std::stop_token& stop,
                                      std::optional<Duration> worth = {});
 

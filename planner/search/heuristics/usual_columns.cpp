@@ -10,12 +10,12 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::int64_t most_samples = 4;  // of a microbatch, per replica
+constexpr std::int64_t most_samples = 4;  // samples of a microbatch, per replica
 
-/// Of a column's schedule: some tens of milliseconds to simulate.
+/// Instructions of one column's schedule that take some tens of milliseconds to simulate.
 constexpr std::int64_t few_instructions = 20'000;
 
-/// The best of a name, by the fast clock.
+/// The best layout of one name, by the fast clock.
 struct Choice {
   std::string name;
   Setting setting;
@@ -24,7 +24,7 @@ struct Choice {
   bool fits = false;
 };
 
-/// Everything recomputes, if nothing fits otherwise.
+/// The layout without recomputation if it fits, else with recomputation in all stages.
 Choice choose(const Space& space, const Setting& setting) {
   const auto depth = static_cast<std::size_t>(*setting.depth);
   Choice choice{.name = depth == 1 ? "data parallelism" : "even split, copied",
@@ -60,7 +60,7 @@ std::int64_t instructions_of(const Setting& setting) {
   return std::int64_t{2} * setting.microbatches * *setting.depth;
 }
 
-/// Every setting of columns that people choose, until `visit` has enough.
+/// Visits the usual settings of columns, until `visit` ends it.
 template <class Visit>
 void for_each_usual(const Space& space, const Visit& visit) {
   for (const Setting& base : space.settings()) {

@@ -1,4 +1,4 @@
-// What people would have chosen for large clusters.
+// The usual choices of practitioners for large clusters.
 
 #pragma once
 
@@ -10,16 +10,16 @@
 
 namespace stagecraft {
 
-/// What people choose for large clusters, each as good as it gets: data parallelism, and even
-/// splits of the layers, copied until all devices are used, with one to four samples per microbatch
-/// and replica. Those that do not fit are left out, unless nothing of their name fits. Once a stop
-/// is requested, those looked at by then, and at least one that fits if there is any. With `worth`,
-/// which takes less time, none that does not fit or takes longer by the fast clock.
+/// The best plan of each usual choice: data parallelism, and even splits of the layers, replicated
+/// until all devices are used, with one to four samples per microbatch and replica. A plan that
+/// does not fit is only returned if no plan of its name fits. If a stop is requested, returns those
+/// tried so far, and at least one that fits if there is any. With `worth`, leaves out plans that do
+/// not fit or that the fast clock says take longer, which saves time.
 std::vector<Candidate> usual_columns(const Space& space, const std::stop_token& stop,
                                      std::optional<Duration> worth);
 
-/// The first to show: the best of what people choose among plans that take next to no time to
-/// simulate, as they have few instructions; where none of them fits, of those that have a few more.
+/// A first plan to show at once: the best usual choice among plans of few instructions, which take
+/// almost no time to simulate; if none of these fits, among plans of somewhat more.
 std::optional<Candidate> first_columns(const Space& space);
 
 }  // namespace stagecraft

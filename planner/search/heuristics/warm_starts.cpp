@@ -9,7 +9,7 @@ namespace stagecraft {
 
 namespace {
 
-/// With less there is no time to make plans of other kinds better.
+/// A search with less effort has no time to improve plans outside its space.
 constexpr std::int64_t small_effort = 100'000'000;
 
 bool has_wanted_degrees(const Space& space, const Plan& plan, const Stage& stage) {
@@ -20,7 +20,7 @@ bool has_wanted_degrees(const Space& space, const Plan& plan, const Stage& stage
   });
 }
 
-/// How many peers share the layer's parameters; 0 if no stage has it.
+/// Number of tensor-parallel peers that share the layer's parameters; 0 if no stage has the layer.
 std::size_t peers_of(const Plan& plan, int layer) {
   const auto found = std::find(plan.order.begin(), plan.order.end(), layer);
   const auto place = plan.order.empty() ? layer : static_cast<int>(found - plan.order.begin());
@@ -31,7 +31,8 @@ std::size_t peers_of(const Plan& plan, int layer) {
   return 0;
 }
 
-/// Layers that share parameters must have them in equal parts to sum their gradients.
+/// Whether stages that share parameters split them into equal parts, so that their gradients can be
+/// summed.
 bool has_alike_ties(const Space& space, const Plan& plan) {
   const std::vector<Tie>& ties = space.problem().profile.model.ties;
   return std::all_of(ties.begin(), ties.end(), [&](const Tie& tie) {
@@ -52,7 +53,7 @@ bool is_wanted(const Space& space, const Plan& plan) {
     if (!space.allows(stage, here.layers) || !space.allows(here.recompute)) return false;
     if (!has_wanted_degrees(space, plan, here)) return false;
   }
-  // Fixed stages speak of the model's order.
+  // Fixed stages refer to the model's own order of layers.
   return plan.order.empty() || space.problem().fixed.empty();
 }
 

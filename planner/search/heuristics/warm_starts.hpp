@@ -1,5 +1,5 @@
-// Plans to start the exact search from: what people and other planners would choose, as far as the
-// problem allows it.
+// Warm starts of the exact search: the usual choices and the plans of other planners, if the
+// problem allows them.
 
 #pragma once
 
@@ -9,16 +9,17 @@
 
 namespace stagecraft {
 
-/// Whether the problem allows the plan, be it in the space or not, and its stages can be trained:
-/// where layers share parameters their stages have one tensor-parallel degree.
+/// Whether the problem allows the plan, even outside the space, and its stages can be trained:
+/// stages that share parameters must have the same tensor-parallel degree.
 bool is_wanted(const Space& space, const Plan& plan);
 
-/// The space has stages along the problem's order, on consecutive devices (or groups of them), all
-/// with the same tensor-parallel degree.
+/// Whether the plan has the shape of the space's plans: stages in the problem's order of layers, on
+/// consecutive devices or groups of them, all with the same tensor-parallel degree.
 bool lies_in_space(const Space& space, const Plan& plan);
 
-/// The usual choices and the portfolio, those that are wanted and fit. A search with little effort
-/// leaves those out that do not lie in its space: it could not make them better.
+/// The plans of the usual choices and of the portfolio of other planners that are wanted and fit. A
+/// search of little effort leaves out plans outside its space, since it has no time to improve
+/// them.
 std::vector<Candidate> starting_plans(const Space& space, const SearchControl& control);
 
 }  // namespace stagecraft
