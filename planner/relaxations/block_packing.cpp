@@ -10,7 +10,8 @@ namespace stagecraft {
 
 namespace {
 
-/// Whether stages of the same number of layers cost the same wherever they are between the ends.
+/// Whether stages with equally many layers, neither the first nor the last of the model, have equal
+/// costs.
 bool has_alike_blocks(const CostTable& table, int layers, OptimizerKind optimizer) {
   const auto one = [](int layer) { return LayerRange{layer, layer + 1}; };
   for (int layer = 2; layer + 1 < layers; ++layer) {
@@ -26,7 +27,7 @@ bool has_alike_blocks(const CostTable& table, int layers, OptimizerKind optimize
 
 constexpr std::int64_t steps_per_spread = 10, steps_per_choice = 10;
 
-/// Allocates nothing: there are millions of choices.
+/// A small fixed-size array. It allocates nothing, since there are millions of choices.
 template <class Value, std::size_t most>
 using Few = boost::container::static_vector<Value, most>;
 
@@ -41,11 +42,11 @@ Few<Recompute, most> as_choices(unsigned again, std::size_t stages) {
 
 }  // namespace
 
-/// What a device's stages do.
+/// Costs of a device's stages with given numbers of blocks.
 struct BlockPacking::Spread {
   Few<ChunkMemory, most_turns> memory;
   Few<Time, most_turns> forward;
-  Few<char, most_turns> computes;  ///< per stage: whether it takes time to go back
+  Few<char, most_turns> computes;  ///< per stage: whether its backward takes any time
   Time pass = 0;
 };
 
@@ -74,7 +75,7 @@ BlockPacking::BlockPacking(const Space& space, const Setting& setting, const Tim
       shares_(index(stages_)),
       choices_(index(depth_)) {
   for (int s = 0; s < stages_; ++s) stages_of_[index(setting.device_of(s, depth_))].push_back(s);
-  // Devices with much fewer blocks than others are not worth a look.
+  // Devices with far fewer blocks than the others are left out of the estimate.
   constexpr int most_below_even = 2;
   fewest_ = std::max((layers_ - 2) / depth_ - most_below_even, 0);
   for (int device = 0; device < depth_; ++device) most_held_.push_back(most_held(device));
@@ -97,7 +98,7 @@ bool BlockPacking::is_worth_it() const {
   double choices = 0;
   const int held = *std::ranges::max_element(most_held_);
   for (int blocks = fewest_; blocks <= std::min<Time>(top, held); ++blocks) {
-    const double free = blocks - in_stages + 2;  // both ends may have none
+    const double free = blocks - in_stages + 2;  // the first and the last stage may have no block
     double ways = free < 0 ? 0 : 1;
     for (int t = 1; t < turns; ++t) ways *= (free + t) / t;
     choices += ways;
@@ -108,7 +109,7 @@ bool BlockPacking::is_worth_it() const {
   return choices * static_cast<double>(moments) < most;
 }
 
-/// Layers but the first and the last of the model.
+/// Number of layers other than the first and the last of the model.
 int BlockPacking::blocks_in(const LayerRange& layers) const {
   return std::max(std::min(layers.end, layers_ - 1) - std::max(layers.first, 1), 0);
 }
@@ -120,15 +121,16 @@ LayerRange BlockPacking::range(int stage, int blocks) const {
   return {1, 1 + blocks};
 }
 
-/// Blocks for whose parameters, gradients and optimizer the device has room, the model's ends left
-/// out.
+/// Maximum number of blocks whose parameters, gradients and optimizer states fit on the device,
+/// without the model's first and last layer.
 int BlockPacking::most_held(int device) const {
   const DeviceKind& kind = space_.kind(setting_, device);
   if (kind.memory_unlimited) return layers_ - 2;
   const CostTable& table = space_.whole_microbatch(setting_, device);
   const OptimizerChoice& optimizer = space_.problem().optimizer;
   for (int blocks = 1; blocks <= layers_ - 2; ++blocks) {
-    // Shares are rounded up: those of several stages are no less than that of all their blocks.
+    // Shares are rounded up, so the shares of several stages add up to at least the share of all
+    // their blocks.
     const ChunkMemory memory = memory_share(table.memory({1, 1 + blocks}, optimizer.kind),
                                             optimizer.sharding, space_.holders(setting_, 1));
     if (memory.parameters + memory.gradients + memory.optimizer > usable_memory(kind))
@@ -165,7 +167,8 @@ void BlockPacking::list_choices(int device) {
   spread(device, blocks, 0, [&](const std::vector<int>& found) { consider(device, found); });
 }
 
-/// All ways to give the device's stages from `turn` on blocks, as long as its load allows.
+/// Enumerates the numbers of blocks of the device's stages from `turn` on, pruned by the device's
+/// load.
 void BlockPacking::spread(int device, std::vector<int>& blocks, std::size_t turn,
                           const Visit& visit) const {
   if (turn == blocks.size()) return visit(blocks);
@@ -196,7 +199,7 @@ bool BlockPacking::fits(int device, const Spread& spread, unsigned again) const 
   const auto& moments = order_.moments[index(device)];
   return std::all_of(moments.begin(), moments.end(), [&](const FullMoment& moment) {
     spent_ += steps;
-    // What takes no time never shows: it ends at the instant it begins.
+    // A backward that takes no time ends at the instant it begins, so it makes no peak.
     const bool shows = spread.computes[index(moment.turn)] != 0;
     return bytes_at(moment, {spread.memory.data(), spread.memory.size()},
                     {recompute.data(), recompute.size()}, shows) <= usable_memory(kind);
@@ -237,7 +240,7 @@ Time BlockPacking::load(const Spread& spread, unsigned again) const {
   return setting_.microbatches * pass;
 }
 
-/// The first and the last set of stages that may recompute, as bits.
+/// The range of sets of recomputing stages, as bits, that the space allows.
 std::pair<unsigned, unsigned> BlockPacking::recompute_choices(int device) const {
   const unsigned all = (1u << stages_of_[index(device)].size()) - 1;
   const bool may_keep = space_.allows(Recompute::none) && !order_.places_recompute;
@@ -245,7 +248,7 @@ std::pair<unsigned, unsigned> BlockPacking::recompute_choices(int device) const 
   return {may_keep ? 0 : all, may_recompute ? all : 0};
 }
 
-/// The least load of these blocks, over all ways to recompute that fit.
+/// Records the least load of these blocks, over all choices of recomputation that fit.
 void BlockPacking::consider(int device, const std::vector<int>& blocks) {
   const int all_blocks = std::accumulate(blocks.begin(), blocks.end(), 0);
   spent_ += steps_per_spread;
@@ -268,7 +271,7 @@ void BlockPacking::consider(int device, const std::vector<int>& blocks) {
   }
 }
 
-/// All ways to recompute that fit and of which none recomputes what another one keeps.
+/// Adds the minimal sets of recomputing stages that fit.
 void BlockPacking::add_choices(int device, const std::vector<int>& blocks,
                                std::vector<BlockChoice>& choices) const {
   if (setting_.microbatches * pass_of(device, blocks) > limit_) return;
@@ -302,7 +305,7 @@ std::optional<std::vector<std::vector<BlockChoice>>> BlockPacking::all_choices()
   const auto is_too_much = [&] { return spent_ > last || listed > most_choices; };
   std::vector<std::vector<BlockChoice>> all(index(depth_));
   for (int device = 0; device < depth_; ++device) {
-    // The others have no room for more.
+    // The other devices have no room for more blocks than this leaves.
     const int fewest = layers_ - 2 - (room - most[index(device)]);
     std::vector<BlockChoice>& own = all[index(device)];
     std::vector<int> blocks(stages_of_[index(device)].size());
@@ -319,7 +322,7 @@ std::optional<std::vector<std::vector<BlockChoice>>> BlockPacking::all_choices()
   return all;
 }
 
-/// No more than so many fit within the limit.
+/// Maximum number of blocks on the device within the limit.
 int BlockPacking::most_blocks(int device, Time limit) const {
   const auto& choices = choices_[index(device)];
   for (int blocks = static_cast<int>(choices.size()) - 1; blocks >= 0; --blocks) {
@@ -361,7 +364,7 @@ void BlockPacking::make_layout() {
   for (int device = 0; device < depth_; ++device) {
     if (counts[index(device)] < std::max(fewest_, 0)) return;
   }
-  // Devices with the most to do give first.
+  // The excess blocks are taken from the devices with the highest load first.
   while (excess > 0) {
     int giver = -1;
     for (int device = 0; device < depth_; ++device) {

@@ -1,20 +1,20 @@
-// Pipelines of alike layers (blocks) between a first layer and a last one, as transformers are:
-// how many blocks each device has room and time for.
+// The knapsack relaxation for pipelines of equal layers (blocks) between a first layer and a last
+// one, such as transformers: how many blocks each device has memory and time for.
 //
-// On a device whose stages hold k_1, k_2, … blocks, some of them recomputing, memory at every
-// moment (planner/timing/fast_clock.hpp) and the load of m microbatches are known exactly, ends
-// included. So is
+// For a device whose stages hold k_1, k_2, … blocks, some of them recomputing, the memory at every
+// peak (planner/timing/fast_clock.hpp) and the load of m microbatches are known exactly, the first
+// and last layer included. So is
 //
-//   g_d(n)   the least load of device d with n blocks, over all ways to spread them over its stages
-//            and to recompute, that fit
+//   g_d(n)   the least load of device d with n blocks, over all ways to distribute them over its
+//            stages and to recompute, that fit
 //
-// and no pipeline is faster than the least T at which the devices together have room for all
-// blocks: sum over d of the most n with g_d(n) <= T. Unlike relaxations by weights it knows that
-// blocks are whole. The choices it rests on, put side by side, make a good pipeline, too.
+// No pipeline is faster than the least T at which the devices together have room for all blocks:
+// sum over d of the largest n with g_d(n) <= T. Unlike Lagrangian relaxations, this bound knows
+// that blocks are whole. The choices that attain it, put side by side, also make a good pipeline.
 //
-// A device has no fewer blocks, within T, than what the others have no room for. What it can have
-// between that and its most is listed as well (`all_choices`), for bounds that know where in the
-// pipeline a device is (planner/relaxations/block_bound.hpp).
+// Within T, a device has at least the blocks that the others have no room for. The choices between
+// that number and the device's maximum can be listed (`all_choices`), for relaxations that know
+// where in the pipeline a device is (planner/relaxations/block_bound.hpp).
 
 #pragma once
 
@@ -29,39 +29,42 @@ namespace stagecraft {
 /// Blocks on one device.
 struct BlockChoice {
   Time load = never;
-  std::vector<int> blocks;  ///< of each of its stages
+  std::vector<int> blocks;  ///< blocks of each of the device's stages
   std::vector<Recompute> recompute;
   int all_blocks() const { return std::accumulate(blocks.begin(), blocks.end(), 0); }
 };
 
 class BlockPacking {
  public:
-  /// Whether all layers but the first and the last cost the same on every device, and none chooses
-  /// for itself what it does again.
+  /// Whether all layers but the first and the last have equal costs on every device, and
+  /// recomputation is not chosen per layer.
   static bool applies(const Space& space, const Setting& setting);
 
-  /// The order is the setting's, for its depth; of loads above `limit` nothing is known.
+  /// `order` is the order of the setting's schedule at its depth. Loads above `limit` are not
+  /// distinguished.
   BlockPacking(const Space& space, const Setting& setting, const TimedOrder& order, Time limit);
 
-  /// No layout that fits takes less, unless more than `limit`.
+  /// Lower bound on the layouts that fit; valid up to `limit`.
   Time bound() const { return bound_; }
   Time limit() const { return limit_; }
-  /// Layers on each device at most, in a layout that fits and takes at most the limit; empty if
-  /// nothing is known.
+  /// Maximum number of layers on each device, in layouts that fit within the limit; empty if
+  /// unknown.
   std::vector<int> most_layers() const;
-  /// One that may fit, whose loads are within the bound; nothing where they are not.
+  /// A layout that may fit, and whose loads are within the bound; nothing if the bound is above the
+  /// limit.
   const std::optional<Layout>& layout() const { return layout_; }
-  /// Per device, every way to have blocks and to recompute in a layout that fits and takes at most
-  /// the limit, but those that recompute what others keep with the same blocks. Nothing if that is
-  /// too much to list.
+  /// Per device, every distribution of blocks with its recomputation that can be part of a layout
+  /// that fits within the limit, except choices that recompute more than another one with the same
+  /// blocks. Nothing if there are too many to list.
   std::optional<std::vector<std::vector<BlockChoice>>> all_choices() const;
-  /// What it has spent so far, `all_choices` included, in steps of about ten nanoseconds.
+  /// Effort used so far, including `all_choices`, in steps of about ten nanoseconds.
   std::int64_t spent() const { return spent_; }
-  /// Each device with its choice.
+  /// The layout in which each device has its choice.
   Layout layout_of(const std::vector<const BlockChoice*>& choices) const;
-  /// Layers that cost what so many blocks of the stage do, with the end of the model it has.
+  /// A range of layers with the costs of this stage with so many blocks, including the model's
+  /// first or last layer if the stage has it.
   LayerRange range(int stage, int blocks) const;
-  /// Stages of a device, in model order.
+  /// The stages of a device, in model order.
   const std::vector<int>& stages_of(int device) const {
     return stages_of_[static_cast<std::size_t>(device)];
   }
@@ -69,7 +72,7 @@ class BlockPacking {
  private:
   using Visit = std::function<void(const std::vector<int>& blocks)>;
   static constexpr int most_turns = 15;  ///< stages of a device
-  /// What a stage of so many blocks holds and takes, unless it recomputes.
+  /// Memory and time of a stage with a number of blocks, without recomputation.
   struct Share {
     ChunkMemory memory;
     Time forward = 0, pass = 0;
@@ -84,16 +87,16 @@ class BlockPacking {
   void list_choices(int device);
   void spread(int device, std::vector<int>& blocks, std::size_t turn, const Visit& visit) const;
   void consider(int device, const std::vector<int>& blocks);
-  /// Of a microbatch, there and back, without recomputing.
+  /// Forward and backward time of one microbatch on the device, without recomputation.
   Time pass_of(int device, const std::vector<int>& blocks) const;
   Spread measured(int device, const std::vector<int>& blocks) const;
   Time load(const Spread& spread, unsigned again) const;
   void add_choices(int device, const std::vector<int>& blocks,
                    std::vector<BlockChoice>& choices) const;
   std::pair<unsigned, unsigned> recompute_choices(int device) const;
-  /// Whether the blocks fit if all that may recomputes: nothing needs less.
+  /// Whether the blocks fit with as much recomputation as allowed, which needs the least memory.
   bool may_fit(int device, const Spread& spread) const;
-  /// With the stages of these bits recomputing.
+  /// Whether the blocks fit if the stages of the bits `again` recompute.
   bool fits(int device, const Spread& spread, unsigned again) const;
   void find_bound();
   void make_layout();
@@ -105,9 +108,10 @@ class BlockPacking {
   Time limit_ = 0, bound_ = 0;
   mutable std::int64_t spent_ = 0;
   int depth_ = 0, stages_ = 0, layers_ = 0;
-  int fewest_ = 0;                                 ///< blocks that a device may have
-  std::vector<std::vector<int>> stages_of_;        ///< per device
-  std::vector<int> most_held_;                     ///< blocks whose parameters fit, per device
+  int fewest_ = 0;                                 ///< least number of blocks on a device
+  std::vector<std::vector<int>> stages_of_;        ///< stages of each device
+  std::vector<int> most_held_;                     ///< per device: maximum number of blocks whose
+                                                   ///< parameters fit
   std::vector<std::vector<Share>> shares_;         ///< [stage][blocks], within the limit
   std::vector<std::vector<BlockChoice>> choices_;  ///< [device][blocks]
   std::optional<Layout> layout_;

@@ -40,14 +40,14 @@ void BlockPairs::begin(const BlockDomains& domains, BlockWalk::Learn learn) {
   whole_ = walk_->state();
 }
 
-/// -1 if it does not have it.
+/// The walk's item for a choice; -1 if the walk does not have the choice.
 int BlockPairs::to_walk(std::size_t device, int choice) const {
   const BlockNumbers& own = choices_[device];
   const auto place = std::ranges::lower_bound(own, choice);
   return place != own.end() && *place == choice ? static_cast<int>(place - own.begin()) : -1;
 }
 
-/// What the walk does not have is left out.
+/// The walk's items for these domains; choices that the walk does not have are left out.
 BlockWalk::Items BlockPairs::to_walk(const BlockDomains& domains) const {
   BlockWalk::Items items(domains.size());
   for (std::size_t d = 0; d < domains.size(); ++d) {

@@ -1,5 +1,5 @@
-// Choices of neighbours that go with each other: a walk over devices
-// (planner/relaxations/block_walk.hpp), by the numbers that bounds know choices by.
+// Compatible choices of neighbouring devices: the walk over devices
+// (planner/relaxations/block_walk.hpp), addressed by the choice numbers of `BlockTable`.
 
 #pragma once
 
@@ -17,7 +17,7 @@ namespace stagecraft {
 
 class BlockPairs {
  public:
-  /// What is given outlives it.
+  /// All arguments must outlive it.
   BlockPairs(const BlockTable& table, const PipelineCosts& costs, const TimedOrder& order,
              const BlockPacking& packing, int microbatches)
       : table_(table),
@@ -26,37 +26,38 @@ class BlockPairs {
         packing_(packing),
         microbatches_(microbatches) {}
 
-  /// Begins with the choices of these domains. Not where that is too many pairs of choices.
+  /// Sets up the walk with the choices of these domains, unless these have too many pairs.
   void begin(const BlockDomains& domains, BlockWalk::Learn learn);
   bool has_begun() const { return walk_ != nullptr; }
-  /// Effort that the first look at these domains takes.
+  /// Effort of testing all pairs of these domains.
   double steps_to_look_at(const BlockDomains& domains) const;
   bool can_look(std::int64_t effort) const { return walk_->can_look_at_pairs(effort); }
 
-  /// What is known of pairs is of what the case before this one had.
+  /// Marks that the known pairs belong to the previous node of the proof.
   void leave_case() { is_of_case_ = false; }
   bool is_of_case() const { return is_of_case_; }
-  /// What is left is what these have: of all pairs there are, unless some are known to be left.
+  /// Restricts the walk to these domains. Pairs of this node are kept if they are known; else all
+  /// pairs are open again.
   void enter_case(const BlockDomains& domains);
   void narrow(const BlockDomains& domains) { walk_->narrow(to_walk(domains)); }
 
   BlockDomains left() const;
   bool allows(const BlockLayout& layout) const;
-  /// A figure of each choice, by devices.
+  /// Regroups a figure of each choice by devices.
   BlockWalk::Costs by_devices(const std::vector<double>& of_choices) const;
 
-  /// By the clock, leaves out what takes longer than the limit, in nanoseconds. False if nothing is
-  /// left.
+  /// Removes choices and pairs whose bound by the clock is above the limit, in nanoseconds. False
+  /// if nothing is left.
   bool thin_out(double limit, std::int64_t effort, const std::stop_token& stop);
-  /// The layout of the least sum of these figures, in which all go with the next, if it is at most
-  /// this; leaves out what is in none.
+  /// The layout of least sum of these figures in which neighbours are compatible, if the sum is at
+  /// most `most`. Removes choices and pairs that are in no such layout.
   std::optional<BlockSum> cover(const std::vector<double>& of_choices, double most);
-  /// Visits what is within the limit, each layout faster than those before. Whether it was done by
-  /// the end of the effort.
+  /// Enumerates the layouts within the limit and visits those faster than all before. Returns false
+  /// if the effort ran out.
   bool walk(double limit, std::int64_t effort, const std::function<void(const BlockLayout&)>& visit,
             const std::stop_token& stop);
 
-  /// What it has spent so far, in steps of about ten nanoseconds.
+  /// Effort used so far, in steps of about ten nanoseconds.
   std::int64_t spent() const { return walk_->spent(); }
 
  private:
@@ -69,10 +70,10 @@ class BlockPairs {
   const TimedOrder& order_;
   const BlockPacking& packing_;
   int microbatches_ = 0;
-  BlockDomains choices_;  ///< that the walk has, by their places in its lists
+  BlockDomains choices_;  ///< choices of the walk, by their places in its lists
   std::unique_ptr<StageClock> clock_;
   std::unique_ptr<BlockWalk> walk_;
-  BlockWalk::State whole_;  ///< of the walk, with all it has
+  BlockWalk::State whole_;  ///< state of the walk with all of its choices
   bool is_of_case_ = false;
 };
 

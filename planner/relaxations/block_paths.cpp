@@ -10,7 +10,7 @@ namespace stagecraft {
 void BlockPaths::add(PassCounts path, std::int64_t game) {
   auto row = std::make_shared<BlockPath>();
   row->constant = path.ties * costs_.tie();
-  // Where blocks are alike, so are the messages between them.
+  // Between equal blocks the messages are equal, too.
   for (int s = 0; s + 1 < costs_.stages(); ++s)
     row->constant += time_of(path.stages[index(s)], costs_.cut(s, 1));
   row->constant /= limit_;
@@ -32,7 +32,8 @@ void BlockPaths::add(PassCounts path, std::int64_t game) {
   steps_ += static_cast<std::int64_t>(cells.size());
 }
 
-/// Cell by cell, with room for so many rows: `longest_in_mixture` goes over few cells of all rows.
+/// Stores the lengths by cell, with room for `most_rows` rows, since `longest_in_mixture` reads few
+/// cells of all rows.
 void BlockPaths::list_lengths(std::size_t most_rows) {
   most_rows_ = most_rows;
   const std::size_t cells = table_.cells().size();
@@ -70,7 +71,7 @@ BlockGame::RowRef BlockPaths::longest_in_mixture(const BlockGame& seen, double v
       }
     }
   }
-  // Half as many digits tell which may be the longest.
+  // Single precision suffices to find the candidate for the longest path.
   std::vector<float> means;
   for (const BlockGame::RowRef& row : rows_) means.push_back(static_cast<float>(row->constant));
   for (const int cell : in_use) {
@@ -81,7 +82,8 @@ BlockGame::RowRef BlockPaths::longest_in_mixture(const BlockGame& seen, double v
   BlockGame::RowRef best;
   float most = 0;
   for (std::size_t r = 0; r < means.size(); ++r) {
-    // Rounding must not let one that has part look longer than the game says.
+    // Paths in the game are skipped: rounding must not make one of them look longer than the game's
+    // value.
     if (means[r] <= most || seen.has_part(rows_[r])) continue;
     most = means[r];
     best = rows_[r];

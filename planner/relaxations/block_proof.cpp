@@ -12,24 +12,25 @@ namespace {
 
 constexpr int rounds_of_trial = 24;
 
-/// Of the effort that is left, one such part is kept for what follows. Trials with the whole may
-/// take as much, or what came before them.
+/// 1/kept of the effort is reserved for the later steps of the proof. Probing at the root may use
+/// as much, or what was used before it.
 constexpr std::int64_t kept = 4;
 
-/// Cases are quicker than many trials in one: those in a case may take such a part of what came
-/// before the first.
+/// Branching is quicker than much probing: probing in one node may use 1/parts_in_case of the
+/// effort used before the first branching.
 constexpr std::int64_t parts_in_case = 8;
 
-/// A look at neighbours may take such a part, where trials are to come.
+/// Testing pairs of neighbours may use 1/parts_of_look of the effort before probing.
 constexpr double parts_of_look = 32;
 
-/// Most walks that are long come to no end: one may take such a part of the effort that is left, or
-/// of what came before.
+/// Most long walks do not finish, so one may use 1/parts_of_walk of the effort left, or
+/// 1/parts_of_past of the effort used before.
 constexpr std::int64_t parts_of_walk = 1000, parts_of_past = 30;
 
 }  // namespace
 
-/// Layouts that trials could not rule out: where they are left, others will not either.
+/// Keeps the layouts that a trial could not rule out. A trial whose domains still contain such a
+/// mean layout will fail, too.
 void BlockProof::remember_mixture() {
   constexpr std::size_t most = 96;
   for (std::size_t i = 0; i < seen_.layouts().size(); ++i) {
@@ -40,19 +41,19 @@ void BlockProof::remember_mixture() {
   while (remembered_.size() > most) remembered_.pop_front();
 }
 
-/// With the rows of these weights.
+/// Begins a game with the rows of these weights.
 void BlockProof::begin_game(const Weights& start) {
   seen_ = {};
   for (const BlockGame::Weight& own : start) weights_.take_part(seen_, own.row);
 }
 
-/// Whether weights, which start from these, show that nothing is left of the domains.
+/// Whether weights, starting from these, prove that the domains have no layout within the limit.
 bool BlockProof::is_out(const Weights& start) {
   begin_game(start);
   return is_played_out(start);
 }
 
-/// The same with the rows and layouts of `seen_`, and more.
+/// Like `is_out`, continuing with the rows and layouts of `seen_`.
 bool BlockProof::is_played_out(const Weights& start) {
   double best = -1;
   Weights weights = start;
@@ -69,7 +70,8 @@ bool BlockProof::is_played_out(const Weights& start) {
   return false;
 }
 
-/// A trial: with nothing but these choices on their device.
+/// Probing: restricts the device to these choices, and removes the choices if that rules out all
+/// layouts.
 bool BlockProof::leave_out_set(const BlockNumbers& set, const Weights& start, const PathRef& path) {
   weights_.drop_idle_paths();
   const std::size_t device = index(table_.device_of(set.front()));
@@ -88,12 +90,13 @@ bool BlockProof::leave_out_set(const BlockNumbers& set, const Weights& start, co
   if (is_out) {
     std::erase_if(domains()[device], [&](int c) { return std::ranges::binary_search(set, c); });
   } else if (!is_known) {
-    weights_.weigh(best_weights_);  // which may rule out others
+    weights_.weigh(best_weights_);  // reduced-cost fixing, which may remove other choices
   }
   return is_out;
 }
 
-/// Of the device's choices those with the most blocks in the turn, as long as that goes on.
+/// Probes the device's choices with the most blocks at this turn, and repeats while they are
+/// removed.
 void BlockProof::leave_out_most(int device, int turn, const Weights& start, const PathRef& path) {
   for (;;) {
     const BlockNumbers& domain = domains()[index(device)];
@@ -119,7 +122,7 @@ void BlockProof::leave_out_most(const Weights& start) {
   }
 }
 
-/// All choices of devices that have several, those of the largest sums in front.
+/// All choices of devices that have several, largest sum first.
 BlockNumbers BlockProof::by_sum() {
   std::vector<std::pair<double, int>> sums;
   for (int device = 0; device < depth(); ++device) {
@@ -132,7 +135,7 @@ BlockNumbers BlockProof::by_sum() {
   return choices;
 }
 
-/// Single choices, until it fails too often in a row.
+/// Probes single choices, until too many in a row cannot be removed.
 void BlockProof::leave_out_each(const Weights& start) {
   constexpr int most_failures = 30, most_trials = 60;
   int failures = 0, trials = 0;
@@ -146,8 +149,8 @@ void BlockProof::leave_out_each(const Weights& start) {
   }
 }
 
-/// Trials as long as they leave out much. Whether nothing is left; else the weights are the best
-/// for what is, and `seen_` its layouts.
+/// Probes as long as that removes many choices. Returns whether nothing is left; else `weights` are
+/// the best for the remaining choices, and `seen_` has their layouts.
 bool BlockProof::thin_out(Weights& weights) {
   constexpr std::size_t part_of_most = 32, part = 8;
   for (bool goes_on = true; goes_on;) {
@@ -171,7 +174,7 @@ std::size_t BlockProof::choices_left() const {
   return all;
 }
 
-/// Trials with so much effort. Whether nothing is left; else as `thin_out`.
+/// `thin_out` with at most this effort.
 bool BlockProof::is_out_by_trials(Weights& weights, std::int64_t effort) {
   const std::int64_t last = std::exchange(last_, std::min(last_, weights_.spent() + effort));
   const bool is_out = thin_out(weights);
@@ -180,7 +183,7 @@ bool BlockProof::is_out_by_trials(Weights& weights, std::int64_t effort) {
   return is_out || (was_cut_short && !stops() && this->is_out(weights));
 }
 
-// --- Choices in step with their neighbours, weighed and walked through ---
+// --- Choices that are compatible with their neighbours ---
 
 void BlockProof::begin_pairs() {
   pairs_.begin(domains(), [this](const std::vector<StageTimes>& stages) {
@@ -188,7 +191,8 @@ void BlockProof::begin_pairs() {
   });
 }
 
-/// By the clock, then by weights, as long as that goes on. False if nothing of interest is left.
+/// Removes choices by the clock, then by weights, while that removes enough. Returns false if
+/// nothing of interest is left.
 bool BlockProof::fall_in_step(std::int64_t last) {
   constexpr int most_rounds = 4, rounds_of_weights = 60;
   constexpr std::size_t part = 16;
@@ -209,21 +213,21 @@ bool BlockProof::fall_in_step(std::int64_t last) {
   return true;
 }
 
-/// Thinned out by the walk's means, with so much effort at most: whether nothing of interest is
-/// left.
+/// Removes choices by the walk's tests, with at most this effort. Returns whether nothing of
+/// interest is left.
 bool BlockProof::is_out_of_step(std::int64_t effort) {
-  // Trials may leave few enough choices.
+  // Probing may have left few enough choices for the walk.
   if (!pairs_.has_begun() && cases_ == 1) begin_pairs();
   if (!pairs_.has_begun() || effort <= 0) return false;
   pairs_.enter_case(domains());
   if (!pairs_.can_look(effort)) return false;
   BlockWeights::Best best = weights_.best();
   const bool is_left = fall_in_step(weights_.spent() + effort);
-  if (cases_ > 1) weights_.return_to(std::move(best));  // what there is now is the case's
+  if (cases_ > 1) weights_.return_to(std::move(best));  // the new bound holds for this node only
   return !is_left;
 }
 
-/// Whether a walk gets through all that is left, with so much effort.
+/// Whether the walk enumerates all layouts that are left within this effort.
 bool BlockProof::is_walked_out(std::int64_t effort) {
   if (!pairs_.is_of_case() || effort <= 0) return false;
   pairs_.narrow(domains());
@@ -235,13 +239,14 @@ bool BlockProof::is_walked_out(std::int64_t effort) {
   return is_done;
 }
 
-/// By trials and by the walk's means, one after the other, as long as much is left out. Whether
-/// nothing is left; else as `thin_out`.
+/// Alternates probing and the walk's tests while they remove many choices. Returns whether nothing
+/// is left; else as `thin_out`.
 bool BlockProof::thin_out_by_turns(Weights& weights) {
   constexpr std::size_t much = 4;
   pairs_.leave_case();
   const std::int64_t begin = weights_.spent();
-  // With one stage per device weights see all but that blocks are whole.
+  // With one stage per device, the relaxation is exact but for whole blocks, so probing comes
+  // first.
   const auto little = static_cast<double>(last_ - begin) / parts_of_look;
   bool by_trials = table_.turns() == 1 || pairs_.steps_to_look_at(domains()) > little;
   for (int turn = 0;; ++turn, by_trials = !by_trials) {
@@ -258,8 +263,8 @@ bool BlockProof::thin_out_by_turns(Weights& weights) {
   }
 }
 
-/// Whether nothing of the domains is of interest but these cases, for which the weights are good to
-/// start from.
+/// Treats a node. Returns true if the layouts of interest in its domains are all in `cases`, its
+/// child nodes; `weights` is then a good start for these.
 bool BlockProof::divide(Weights& weights, std::vector<BlockDomains>& cases) {
   const std::int64_t begin = weights_.spent();
   if (thin_out_by_turns(weights)) return true;
@@ -336,7 +341,7 @@ bool BlockProof::prove_case(const BlockDomains& domains, std::int64_t effort,
   weights_.raise(rounds, last_, stop_);
   if (weights_.is_proved) return true;
   begin_pairs();
-  ++cases_;  // it is one of them, not the whole
+  ++cases_;  // the domains are those of a node, not of the root
   weights_.is_proved = is_case_out(weights_.domains, weights_.best().weights);
   --cases_;
   return weights_.is_proved;

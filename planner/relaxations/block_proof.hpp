@@ -1,5 +1,6 @@
-// The proof that no layout of alike blocks is within the limit but those that were found: trials,
-// walks, and cases, each with all of this (planner/relaxations/block_bound.hpp).
+// The proof that no layout of equal blocks is within the limit, except those that were found. It is
+// a branch and bound whose nodes ("cases") use probing ("trials") and walks
+// (planner/relaxations/block_bound.hpp).
 
 #pragma once
 
@@ -15,34 +16,35 @@ namespace stagecraft {
 
 class BlockProof {
  public:
-  /// The weights outlive it; what they know grows, and what is left of their choices shrinks while
-  /// it is at work.
+  /// The weights must outlive it. A proof adds paths to them and removes choices from their
+  /// domains.
   BlockProof(BlockWeights& weights, const TimedOrder& order, int microbatches)
       : weights_(weights),
         table_(weights.table()),
         pairs_(table_, weights.costs(), order, weights.packing(), microbatches) {}
 
-  /// See BlockBound. What it proves is the weights' `is_proved`.
+  /// See BlockBound. Sets `is_proved` of the weights.
   bool prove(std::int64_t effort, const std::stop_token& stop);
-  /// Cases of what is left; nothing if it gives up.
+  /// The open nodes below the root; nothing if the effort runs out.
   std::optional<std::vector<BlockDomains>> begin(std::int64_t effort, const std::stop_token& stop);
   bool prove_case(const BlockDomains& domains, std::int64_t effort, const std::stop_token& stop);
 
-  /// Effort for trials in a case.
+  /// Effort for probing in one node.
   std::int64_t trials_in_case = 0;
 
  private:
   using PathRef = BlockWeights::PathRef;
   using Weights = BlockWeights::Weights;
 
-  /// Devices differ in whether their stage of this turn, or all of them, has at least so many.
+  /// A branching: whether a device's stage at this turn (or all its stages together) has at least
+  /// this many blocks.
   struct Split {
     int turn = 0;
     int blocks = 0;
   };
   struct DoubtfulSplit {
     Split split;
-    double doubt = 0;  ///< in devices
+    double doubt = 0;  ///< number of devices, in the mean layout, that disagree with the majority
   };
 
   bool stops() const { return weights_.spent() > last_ || stop_.stop_requested(); }
@@ -85,12 +87,12 @@ class BlockProof {
 
   BlockWeights& weights_;
   const BlockTable& table_;
-  BlockPairs pairs_;                    ///< once there are few enough choices
-  BlockGame seen_;                      ///< of the latest `is_out`
-  std::deque<BlockLayout> remembered_;  ///< layouts, of means that are within the limit
-  Weights best_weights_;                ///< that `is_out` found
-  int cases_ = 0;                       ///< one inside the other; the first is the whole
-  std::int64_t last_ = 0;               ///< effort may be spent up to here
+  BlockPairs pairs_;                    ///< set up once there are few enough choices
+  BlockGame seen_;                      ///< the game of the latest `is_out`
+  std::deque<BlockLayout> remembered_;  ///< layouts of mean layouts that were within the limit
+  Weights best_weights_;                ///< the best weights of the latest `is_out`
+  int cases_ = 0;                       ///< depth of nested nodes; 1 is the root
+  std::int64_t last_ = 0;               ///< value of `spent()` at which the effort ends
   std::stop_token stop_;
 };
 

@@ -1,4 +1,4 @@
-// How the proof of a case is made of cases: which devices have stages of so many blocks.
+// Branching of a block proof: on which devices have stages with at least so many blocks.
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace stagecraft {
 
-/// Devices some of whose choices have so many blocks, and some fewer.
+/// Devices with choices on both sides of the split.
 std::vector<int> BlockProof::undecided(const Split& split) const {
   std::vector<int> devices;
   for (int device = 0; device < depth(); ++device) {
@@ -22,8 +22,7 @@ std::vector<int> BlockProof::undecided(const Split& split) const {
   return devices;
 }
 
-/// All there are, with how far devices are from agreeing in the latest layouts: those about which
-/// they agree least first.
+/// All splits, by how much the devices disagree in the latest mean layout, most disagreement first.
 std::vector<BlockProof::DoubtfulSplit> BlockProof::splits() const {
   std::vector<DoubtfulSplit> splits;
   const auto turns = static_cast<int>(table_.turns());
@@ -50,8 +49,8 @@ std::vector<BlockProof::DoubtfulSplit> BlockProof::splits() const {
   return splits;
 }
 
-/// What the domains are in the case that this one of the undecided devices is the first that has so
-/// many blocks; if there is no such device, that none has.
+/// The domains of a child node: `devices[first]` is the first undecided device with at least so
+/// many blocks, or, if `first` is past the end, no undecided device has them.
 BlockDomains BlockProof::domains_of_case(const Split& split, const std::vector<int>& devices,
                                          std::size_t first) const {
   BlockDomains of_case = domains();
@@ -63,8 +62,8 @@ BlockDomains BlockProof::domains_of_case(const Split& split, const std::vector<i
   return of_case;
 }
 
-/// How much is left of the split's middle case after so much effort: the logarithm of its layouts,
-/// and less than nothing if it is out, the sooner the less.
+/// Score of a split by probing its middle child with this effort: the logarithm of the layouts
+/// left, or a negative value, lower the sooner it was closed.
 double BlockProof::left_of_middle(const Split& split, Weights weights, std::int64_t effort) {
   const std::vector<int> devices = undecided(split);
   BlockDomains before =
@@ -85,8 +84,9 @@ double BlockProof::left_of_middle(const Split& split, Weights weights, std::int6
   return left;
 }
 
-/// One about which devices agree little; nothing if all is decided. For the whole, a look at the
-/// middle cases tells which of them is quick: it may take a part of what came before.
+/// A split about which devices disagree most; nothing if no device is undecided. At the root, the
+/// best of several is found by strong branching on their middle children, with a part of the effort
+/// used so far.
 std::optional<BlockProof::Split> BlockProof::best_split(const Weights& weights, std::int64_t past) {
   constexpr double much = 0.8;
   constexpr std::int64_t part = 8;
@@ -106,7 +106,8 @@ std::optional<BlockProof::Split> BlockProof::best_split(const Weights& weights, 
   return best;
 }
 
-/// Of the undecided devices none has so many blocks, or this one is the first.
+/// The child nodes of a split: each undecided device as the first with so many blocks, and none of
+/// them.
 std::vector<BlockDomains> BlockProof::cases_of(const Split& split) const {
   const std::vector<int> devices = undecided(split);
   std::vector<BlockDomains> cases;
@@ -115,7 +116,7 @@ std::vector<BlockDomains> BlockProof::cases_of(const Split& split) const {
   return cases;
 }
 
-/// Each of the device's choices by itself.
+/// The child nodes that fix one of the device's choices each.
 std::vector<BlockDomains> BlockProof::cases_of_choices(std::size_t device) const {
   std::vector<BlockDomains> cases;
   for (const int choice : domains()[device]) {

@@ -1,4 +1,4 @@
-// Every choice of blocks that a device of a pipeline has, as a number, and what it costs
+// All choices of blocks of a pipeline's devices, numbered, with their costs
 // (planner/relaxations/block_bound.hpp).
 
 #pragma once
@@ -15,47 +15,47 @@
 
 namespace stagecraft {
 
-/// Choices by their numbers, ascending.
+/// Numbers of choices, ascending.
 using BlockNumbers = std::vector<int>;
-/// Of each device, those that are left.
+/// The remaining choices of each device.
 using BlockDomains = std::vector<BlockNumbers>;
-/// A layout: a choice of each device.
+/// A layout: one choice for each device.
 using BlockLayout = std::vector<int>;
 
-/// What many choices have in common: a stage of so many blocks.
+/// A stage with a number of blocks, which many choices share.
 struct BlockCell {
   int stage = 0;
   const StageCosts* costs = nullptr;
   double again = 0;  ///< recomputation with each backward
 };
 
-/// All turns of a device together, where one of them is asked for.
+/// Stands for all turns (stages) of a device together.
 inline constexpr int all_turns = -1;
 
 class BlockTable {
  public:
-  /// What is given outlives the table.
+  /// All arguments must outlive the table.
   BlockTable(const PipelineCosts& costs, const TimedOrder& order, const BlockPacking& packing);
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;
   ~BlockTable() = default;
 
-  /// All choices of each device; none where there are too many to list.
+  /// All choices of each device; empty if there are too many to list.
   const BlockDomains& domains() const { return domains_; }
   int size() const { return static_cast<int>(choices_.size()); }
-  /// Stages of each device.
+  /// Number of stages of each device.
   std::size_t turns() const { return turns_; }
 
   const BlockChoice& what(int choice) const { return *choices_[index(choice)].what; }
   int device_of(int choice) const { return choices_[index(choice)].device; }
-  /// In all turns.
+  /// Number of blocks of a choice in all turns.
   int blocks_of(int choice) const { return choices_[index(choice)].blocks; }
   int blocks_of(int choice, int turn) const {
     return turn == all_turns ? blocks_of(choice) : what(choice).blocks[index(turn)];
   }
 
   const std::vector<BlockCell>& cells() const { return cells_; }
-  /// Of each of its stages.
+  /// The cells of a choice, one for each turn.
   std::span<const int> cells_of(int choice) const {
     return std::span(choice_cells_).subspan(index(choice) * turns_, turns_);
   }
@@ -64,7 +64,7 @@ class BlockTable {
     for (const int cell : cells_of(choice)) sum += of_cells[index(cell)];
     return sum;
   }
-  /// What its stages take, in its turns.
+  /// Times of the choice's stages, by turn.
   std::vector<StageTimes> times_of(int choice) const;
 
  private:

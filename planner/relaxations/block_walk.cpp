@@ -8,10 +8,11 @@ namespace stagecraft {
 
 namespace {
 
-/// Rounds of singles and pairs, each of which leaves out some part at least.
+/// Maximum number of rounds over singles and pairs; a round must remove at least 1/part to be
+/// repeated.
 constexpr int most_rounds = 8, part = 32;
 
-/// What takes no less than anything.
+/// Upper bound of all times, as the neutral element of a minimum.
 constexpr StageTimes longest{infinite, infinite, infinite, infinite, infinite, infinite, infinite};
 
 }  // namespace
@@ -64,7 +65,7 @@ void BlockWalk::put(int device, int i, Times& times) const {
     times[index(stages[t])] = item(device, i).stages[t];
 }
 
-/// To what an item takes, and what others take with it, of the devices [first, end).
+/// Lowers the times of the devices [first, end) to the minimum with those given this item.
 void BlockWalk::lower(int device, int i, const Times& from, int first, int end, Times& to) const {
   const std::vector<int>& own = devices_[index(device)].stages;
   for (std::size_t t = 0; t < own.size(); ++t)
@@ -102,7 +103,7 @@ void BlockWalk::list_least_after(int device) {
   }
 }
 
-/// The steps of so many pipelines; `put` says what the stages of one of them take.
+/// Times a number of pipelines; `put` fills in the stage times of each.
 template <class Put>
 std::vector<double> BlockWalk::time(std::size_t pipelines, const Put& put) {
   std::vector<double> steps;
@@ -123,7 +124,7 @@ std::vector<double> BlockWalk::time(std::size_t pipelines, const Put& put) {
 
 namespace {
 
-/// Stages of the devices [first, end).
+/// Calls the function for the stages of the devices [first, end).
 template <class Devices, class Times>
 void copy(const Devices& devices, int first, int end, const Times& from, Times& to) {
   for (int d = first; d < end; ++d) {
@@ -151,7 +152,7 @@ void BlockWalk::leave_out_singles(double limit) {
   }
 }
 
-/// Of the device and the next one.
+/// Removes pairs of choices of this device and the next one.
 void BlockWalk::leave_out_pairs(int device, double limit) {
   std::vector<std::pair<int, int>> pairs;
   for (const int i : left_[index(device)]) {
@@ -179,7 +180,7 @@ void BlockWalk::leave_out_pairs(double limit) {
   }
 }
 
-/// How many blocks the devices before and after can have.
+/// Lists the numbers of blocks that the devices before and after each item can have.
 void BlockWalk::list_counts() {
   const auto extend = [&](const Counts& from, int blocks, Counts& to) {
     for (int n = blocks; n <= blocks_; ++n) to[index(n)] |= from[index(n - blocks)];
@@ -210,7 +211,7 @@ void BlockWalk::list_counts() {
   }
 }
 
-/// With so many blocks here, what the devices before an item can have, and those after.
+/// Whether the devices before the item and those after it can have exactly the remaining blocks.
 bool BlockWalk::can_have_all(int device, int i, const Counts& after, int blocks) const {
   const Counts& before = before_[index(device)][index(i)];
   for (int n = 0; n + blocks <= blocks_; ++n) {
@@ -219,7 +220,7 @@ bool BlockWalk::can_have_all(int device, int i, const Counts& after, int blocks)
   return false;
 }
 
-/// Items and pairs that are in no row with all blocks. Whether there were any.
+/// Removes items and pairs that are in no row with all blocks. Returns whether there were any.
 bool BlockWalk::leave_out_by_counts() {
   bool any = false;
   list_counts();
@@ -270,7 +271,7 @@ bool BlockWalk::thin_out(double limit, std::int64_t effort, const std::stop_toke
 
 // --- The walk ---
 
-/// What may follow the items chosen, as far as counts and sums tell.
+/// Lists the items that may follow those chosen, by counts and sums.
 void BlockWalk::list_next(const std::vector<int>& chosen, int have, std::vector<int>& items) {
   const int device = static_cast<int>(chosen.size());
   for (const int i : left_[index(device)]) {
@@ -282,12 +283,12 @@ void BlockWalk::list_next(const std::vector<int>& chosen, int have, std::vector<
   }
 }
 
-/// What can follow each of the open items is timed at once, so that few lanes stay empty.
+/// Times the successors of all open items at once, so that few vector lanes stay empty.
 std::vector<BlockWalk::Opens> BlockWalk::open_next(std::vector<int>& chosen, int have,
                                                    const Opens& opens, double limit) {
   const int device = static_cast<int>(chosen.size());
   std::vector<std::vector<int>> next(opens.size());
-  std::vector<std::pair<std::size_t, int>> all;  // which of the open ones, what follows it
+  std::vector<std::pair<std::size_t, int>> all;  // (open item, its successor)
   for (std::size_t n = 0; n < opens.size(); ++n) {
     chosen.push_back(opens[n].item);
     list_next(chosen, have + item(device, opens[n].item).blocks, next[n]);
@@ -322,7 +323,7 @@ std::vector<BlockWalk::Opens> BlockWalk::open_next(std::vector<int>& chosen, int
   return result;
 }
 
-/// By one of these on the next device; the quickest first.
+/// Extends the partial layout by each open item of the next device, fastest first.
 bool BlockWalk::extend(std::vector<int>& chosen, int have, Opens opens, double& limit,
                        const Visit& visit) {
   const int device = static_cast<int>(chosen.size());

@@ -1,22 +1,22 @@
-// A walk over the devices of a pipeline of alike blocks, choice by choice, which proves that
-// nothing is within a limit, or finds the best there is.
+// A walk over the devices of a pipeline of equal blocks, choice by choice, which proves that no
+// layout is within a limit, or finds the best layout.
 //
-// Where some choices are made, every other stage takes as little as any choice left for its device;
-// the step of that (planner/timing/stage_clock.hpp) is a lower bound. It knows what weighted sums
-// of paths do not: that a pipeline waits for the slower of two neighbours again and again, where
-// they do not work in step.
+// If some choices are made, and every other stage takes the least time of any choice left for its
+// device, the step (planner/timing/stage_clock.hpp) is a lower bound. Unlike weighted sums of
+// paths, it sees that a pipeline repeatedly waits for the slower of two neighbours if these do not
+// work in step.
 //
-//   1. Single choices, then pairs of choices of neighbours, are left out where this bound is above
-//      the limit; and those that are in no pair any more, or in no row of pairs that has all
-//      blocks. Again, as long as that goes on: the fewer there are, the more the others take at the
-//      least.
-//   2. Weighted sums of paths (planner/relaxations/block_bound.hpp) leave out choices and pairs,
-//      too: of rows in which all go with the next, the least sum is a dynamic program over (device,
-//      item, blocks).
-//   3. Depth first, device by device: all choices that go with the one before, unless the clock or
-//      the sums rule them out. Where the clock finds too long what no sum does, the critical path
-//      is one more sum, now and then: it rules out others in no time, and knows how many blocks
-//      there are.
+//   1. Removal by the clock: single choices, then pairs of choices of neighbours, are removed if
+//      this bound is above the limit; so are choices without any pair left, and those in no
+//      sequence of pairs that holds all blocks. This repeats, since fewer choices raise the least
+//      times of the others.
+//   2. Removal by weighted sums of paths (planner/relaxations/block_bound.hpp), of choices and of
+//      pairs: the least sum over sequences of compatible neighbours is a dynamic program over
+//      (device, item, blocks).
+//   3. Depth-first enumeration, device by device, of the choices that are compatible with the one
+//      before, pruned by the clock and by the sums. If the clock prunes where no sum does, the
+//      critical path becomes one more sum from time to time: a sum prunes faster than the clock,
+//      and it respects the total number of blocks.
 
 #pragma once
 
@@ -32,25 +32,25 @@
 
 namespace stagecraft {
 
-/// What a device can have.
+/// A choice of a device, as the walk sees it.
 struct WalkItem {
   int blocks = 0;
-  std::vector<StageTimes> stages;  ///< in the order of its stages
+  std::vector<StageTimes> stages;  ///< times of the device's stages, in their order
 };
 
 class BlockWalk {
  public:
-  /// Per device, by their places in the list of items.
+  /// Per device, places in its list of items.
   using Items = std::vector<std::vector<int>>;
-  /// What each device has, with the step.
+  /// Called with the item of each device and the step in nanoseconds.
   using Visit = std::function<void(const std::vector<int>& chosen, double step)>;
   struct Device {
     std::vector<int> stages;
     std::vector<WalkItem> items;
   };
 
-  /// Costs of items, as `weigh` takes them, such that a pipeline of these stages costs more than
-  /// `most`: those of its critical path. The effort that took goes with them.
+  /// Costs of items along the critical path of a pipeline, as for `weigh`, under which this
+  /// pipeline costs more than `most`; and the effort of finding them.
   struct Lesson {
     std::vector<std::vector<double>> costs;  ///< [device][item]
     double most = 0;
@@ -58,17 +58,17 @@ class BlockWalk {
   };
   using Learn = std::function<Lesson(const std::vector<StageTimes>& stages)>;
 
-  /// Devices have so many blocks together. The clock outlives it.
+  /// The devices have `blocks` blocks together. The clock must outlive it.
   BlockWalk(StageClock& clock, std::vector<Device> devices, int blocks);
 
-  /// What is left of each device.
+  /// The remaining items of each device.
   const Items& left() const { return left_; }
-  /// Leaves out all but these.
+  /// Keeps only these items.
   void keep(Items items);
-  /// The same, of some of what is left; sums that are known stay so.
+  /// Keeps only these items, a part of those left; sums that are known stay valid.
   void narrow(Items items) { left_ = std::move(items); }
 
-  /// What is left, and which go with which.
+  /// The remaining items, and the compatible pairs of neighbours.
   struct State {
     Items left;
     std::vector<std::vector<char>> pairs;
@@ -76,58 +76,58 @@ class BlockWalk {
   State state() const { return {left_, pairs_}; }
   void restore(State state);
 
-  /// Whether so much effort allows to look at all pairs of neighbours.
+  /// Whether this effort suffices to test all pairs of neighbours.
   bool can_look_at_pairs(std::int64_t effort) const;
 
-  /// Leaves out by neighbours what takes longer than the limit. False if nothing is left. Ends
-  /// early, which is right as well, when the effort is spent.
+  /// Removes items and pairs of neighbours whose bound is above the limit. Returns false if nothing
+  /// is left. When the effort is spent it ends early, and has then removed less.
   bool thin_out(double limit, std::int64_t effort, const std::stop_token& stop = {});
 
   /// Costs of items: [device][item].
   using Costs = std::vector<std::vector<double>>;
-  /// A row of items, one of each device.
+  /// A row: one item of each device.
   struct Row {
     double sum = 0;
     std::vector<int> items;
   };
-  /// The row of the least sum, and leaves out what is in no row of at most this sum; nothing if
-  /// there is none. The walk will know these costs, too.
+  /// The row of least cost; nothing if that is above `most`. Removes items and pairs that are in no
+  /// row of at most `most`. The walk uses these costs for pruning from then on.
   std::optional<Row> weigh(const Costs& costs, double most);
-  /// Whether its items are left, and go with each other.
+  /// Whether the row's items are left, and neighbours are compatible.
   bool allows(const std::vector<int>& row) const;
 
-  /// Visits pipelines within the limit, each faster than those before, the fastest one last. False
-  /// if it was not done by the end of the effort, or when a stop was requested.
+  /// Enumerates pipelines within the limit and visits those faster than all before, the fastest
+  /// last. Returns false if the effort ran out or a stop was requested.
   bool walk(double limit, std::int64_t effort, const Visit& visit,
             const std::stop_token& stop = {});
 
-  /// The walk will learn from what it finds to be too long.
+  /// Sets the function that turns a pipeline above the limit into costs for pruning.
   void learn_by(Learn learn) { learn_ = std::move(learn); }
 
-  /// What it has spent so far, in steps of about ten nanoseconds.
+  /// Effort used so far, in steps of about ten nanoseconds.
   std::int64_t spent() const { return spent_; }
 
  private:
-  /// Of all stages.
+  /// Times of all stages.
   using Times = std::vector<StageTimes>;
-  /// Counts of blocks that can be had: [count].
+  /// Whether a number of blocks is possible: [blocks].
   using Counts = std::vector<char>;
-  /// Least sums by blocks: [device][item][blocks beyond the fewest].
+  /// Least sums: [device][item][blocks beyond the fewest].
   using Sums = std::vector<std::vector<std::vector<double>>>;
-  /// Blocks of some devices together.
+  /// The range of blocks of several devices together.
   struct Range {
     int fewest = 0, most = 0;
     std::size_t size() const { return index(std::max(most - fewest + 1, 0)); }
     bool has(int blocks) const { return fewest <= blocks && blocks <= most; }
   };
-  /// What the walk knows of costs.
+  /// Costs that the walk uses for pruning.
   struct Weighed {
     Costs costs;
-    Sums after;  ///< of a device with this item and those after it
+    Sums after;  ///< least sums of a device with this item and the devices after it
     std::vector<Range> ranges;
     double most = 0;
   };
-  /// An item that may be next, and the step that it gives at the least.
+  /// A candidate for the next device, with the bound on the step.
   struct Open {
     double step = 0;
     int item = 0;
@@ -182,14 +182,16 @@ class BlockWalk {
   int blocks_ = 0;
   Items left_;
   std::vector<std::vector<char>> pairs_;  ///< [device][item, item of the next device]
-  /// [device][item]: what stages of the devices before, or after it, take at the least.
+  /// [device][item]: least times of the stages on the devices before it, or after it.
   std::vector<std::vector<Times>> least_before_, least_after_;
-  std::vector<std::vector<Counts>> before_, after_;  ///< [device][item]: without its own blocks
-  Times times_;                                      ///< of one pipeline
-  std::deque<Weighed> weighed_;                      ///< the latest
+  std::vector<std::vector<Counts>> before_, after_;  ///< [device][item]: possible blocks, without
+                                                     ///< those of the item
+  Times times_;                                      ///< stage times of one pipeline
+  std::deque<Weighed> weighed_;                      ///< the latest costs first
   Learn learn_;
-  std::int64_t lost_ = 0;    ///< to timing what was too long, since it last learned
-  std::int64_t lesson_ = 0;  ///< what that took
+  std::int64_t lost_ = 0;    ///< effort lost on timing pipelines above the limit, since the last
+                             ///< lesson
+  std::int64_t lesson_ = 0;  ///< effort of the last lesson
   std::int64_t spent_ = 0, last_ = 0;
   std::stop_token stop_;
 };

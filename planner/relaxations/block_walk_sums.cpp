@@ -1,4 +1,4 @@
-// Sums of rows of items that go with each other, and what they leave out.
+// Sums over rows of compatible items, and the items that they rule out.
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace stagecraft {
 
-/// What the devices from each one on may have.
+/// The range of blocks that each device and those after it may have together.
 std::vector<BlockWalk::Range> BlockWalk::ranges_after() const {
   std::vector<Range> own;
   for (int d = 0; d < size(); ++d) {
@@ -35,7 +35,7 @@ std::vector<BlockWalk::Range> BlockWalk::ranges_after() const {
 
 namespace {
 
-/// Lowers sums, by blocks from one count on, to others, which have so many blocks less.
+/// Lowers `sums` to `others`, shifted by a number of blocks.
 template <class Range>
 void lower_sums(std::vector<double>& to, const Range& range, const std::vector<double>& from,
                 const Range& from_range, int blocks) {
@@ -74,7 +74,8 @@ void BlockWalk::sum_after(Weighed& weighed) {
   }
 }
 
-/// Of a device with this item and those before it, by the blocks of those after it.
+/// Least sums of a device with an item and the devices before it, by the blocks of the devices
+/// after it.
 BlockWalk::Sums BlockWalk::sums_before(const Weighed& weighed) {
   Sums sums(devices_.size());
   for (int d = 0; d < size(); ++d) {
@@ -100,7 +101,7 @@ BlockWalk::Sums BlockWalk::sums_before(const Weighed& weighed) {
   return sums;
 }
 
-/// Of equal ones the first.
+/// The row of least sum; of equal rows, the first.
 BlockWalk::Row BlockWalk::best_row(const Weighed& weighed) const {
   Row row{.sum = infinite, .items = {}};
   int rest = blocks_;
@@ -125,7 +126,7 @@ BlockWalk::Row BlockWalk::best_row(const Weighed& weighed) const {
 }
 
 void BlockWalk::leave_out_above(const Weighed& weighed, const Sums& before) {
-  // Of two that go with each other, or of one and all that comes after it.
+  // Least total of a sum before and a sum after, over the number of blocks.
   const auto least = [&](const std::vector<double>& some, const std::vector<double>& others) {
     double sum = infinite;
     for (std::size_t n = 0; n < some.size(); ++n) sum = std::min(sum, some[n] + others[n]);
@@ -164,7 +165,7 @@ std::optional<BlockWalk::Row> BlockWalk::weigh(const Costs& costs, double most) 
   return row;
 }
 
-/// One more sum, which rules out such a pipeline.
+/// Adds a sum that rules out a pipeline with these stage times.
 void BlockWalk::learn(const Times& times) {
   constexpr std::size_t most_weighed = 40;
   const std::int64_t before = spent_;
@@ -187,8 +188,8 @@ bool BlockWalk::allows(const std::vector<int>& row) const {
   return true;
 }
 
-/// Whether sums rule out an item behind those chosen, where it and the devices after it have this
-/// rest.
+/// Whether some sum rules out this item after those chosen, if this device and those after it have
+/// `rest` blocks.
 bool BlockWalk::is_above(const std::vector<int>& chosen, int i, int rest) const {
   const int device = static_cast<int>(chosen.size());
   return std::ranges::any_of(weighed_, [&](const Weighed& weighed) {

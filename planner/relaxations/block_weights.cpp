@@ -14,7 +14,8 @@ namespace {
 /// Rounding of the sums must not lift the bound.
 constexpr double safe = 1 - 1e-9;
 
-/// Of means, in one game: where many are equally long, thousands would get it no further.
+/// Maximum number of critical paths of mean layouts that one game adds. If many are equally long,
+/// even thousands would hardly improve the value.
 constexpr int most_paths = 20;
 
 }  // namespace
@@ -45,13 +46,13 @@ void BlockWeights::know(const std::vector<PassCounts>& paths) {
   for (const PassCounts& path : paths) add_path(path);
 }
 
-/// Paths through each device in a good layout, and those that pass all that a stage or a device
-/// does.
+/// The initial paths: the longest through each device in a good layout, and those that pass all
+/// work of a stage or of a device.
 void BlockWeights::begin() {
   if (!paths_.all().empty()) return;
   const int depth = costs_.depth();
   if (start_.cuts.empty()) start_ = balanced(space_, setting_, std::vector<int>(index(depth), 1));
-  // A good layout may have stages that are too long for the limit.
+  // A good layout may have stages above the limit, so its costs are computed without one.
   const PipelineCosts unlimited(space_, setting_, never - 1);
   CriticalPasses passes(unlimited, order_, setting_.microbatches);
   for (int device = 0; device < depth; ++device) add_path(passes.through(device, start_));
@@ -67,7 +68,7 @@ void BlockWeights::begin() {
   spend((depth + 2) * static_cast<std::int64_t>(order_.order.size()) / 2);
 }
 
-/// Whether layouts of this sum, in parts of the limit, are of no interest.
+/// Whether layouts with this sum, in units of the limit, are above the cutoff.
 bool BlockWeights::is_above(double sum) const {
   return safe * sum > worth() / limit_;
 }
@@ -78,8 +79,8 @@ bool BlockWeights::weigh(const Weights& weights) {
   return in_step_ != nullptr ? cover_in_step(constant) : cover(constant);
 }
 
-/// Any choices beside each other. Leaves out those whose least sum, of all layouts with them, is
-/// above the limit.
+/// Finds the least sum without regard to neighbours, and removes choices whose layouts all have
+/// sums above the cutoff.
 bool BlockWeights::cover(double constant) {
   const bool is_any = sums_.cover(domains, costs_.layers() - 2, constant, least_);
   spend(sums_.take_steps());
@@ -92,7 +93,7 @@ bool BlockWeights::cover(double constant) {
   return true;
 }
 
-/// Those that the walk has left.
+/// Finds the least sum over layouts that the walk has left.
 bool BlockWeights::cover_in_step(double constant) {
   const std::int64_t before = in_step_->spent();
   auto least = in_step_->cover(sums_.of_choices(), worth() / limit_ / safe - constant);
@@ -182,7 +183,7 @@ std::optional<Layout> BlockWeights::mean_layout() const {
   return layout;
 }
 
-// --- Games of paths against layouts: who has part in them, and the best weights ---
+// --- Games of paths against layouts ---
 
 void BlockWeights::take_part(BlockGame& seen, const PathRef& path) const {
   seen.take_part(path, [&](const BlockPath& own, const BlockLayout& layout) {
@@ -206,7 +207,7 @@ void BlockWeights::add(BlockGame& seen, const BlockLayout& layout) const {
            [&](const BlockPath& path, const BlockLayout& own) { return paths_.length(path, own); });
 }
 
-/// The best weights for the layouts seen, and what they get from them.
+/// Solves the game: sets the best weights for the layouts seen, and returns its value.
 double BlockWeights::play(BlockGame& seen, Weights& weights) {
   const double value = seen.play(++games_, weights);
   spend(seen.take_steps());
@@ -223,8 +224,8 @@ double BlockWeights::play_with_longest(BlockGame& seen, Weights& weights) {
   }
 }
 
-/// And with critical paths, until the value is as close to the best weights of all paths as it is
-/// to the bound, or closer.
+/// Like `play_with_longest`, adding critical paths of mean layouts until the value is at least as
+/// close to the optimum over all paths as to the bound.
 double BlockWeights::play_with_paths(BlockGame& seen, Weights& weights) {
   constexpr double tiny = 1e-5, part = 4;
   double value = play_with_longest(seen, weights);
@@ -249,8 +250,8 @@ bool BlockWeights::play_fully(BlockGame& seen, Weights& weights) {
   return true;
 }
 
-/// The critical path of the mean of the latest game's layouts: no path is longer there. What it
-/// takes there goes to `step`, in parts of the limit.
+/// The critical path of the latest game's mean layout. `step` becomes its length there, in units of
+/// the limit.
 BlockWeights::PathRef BlockWeights::path_of_mean(const BlockGame& seen, double& step) {
   std::vector<StageTimes> mean(index(costs_.stages()));
   for (std::size_t i = 0; i < seen.layouts().size(); ++i) {

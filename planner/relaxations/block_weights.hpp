@@ -1,4 +1,4 @@
-// The best weights of paths through a pipeline of alike blocks, and the bound that they give
+// The best weights of paths through a pipeline of equal blocks, and the bound that they give
 // (planner/relaxations/block_bound.hpp).
 
 #pragma once
@@ -17,7 +17,8 @@ namespace stagecraft {
 
 class BlockWeights {
  public:
-  /// Whether the layout counts: then only faster ones are of interest.
+  /// Called with a layout; returns whether it becomes the incumbent, so that only faster layouts
+  /// are of interest.
   using Visit = std::function<bool(const Layout&)>;
   using PathRef = BlockGame::RowRef;
   using Weights = BlockGame::Weights;
@@ -32,62 +33,65 @@ class BlockWeights {
   void start_from(const Layout& layout) { start_ = layout; }
   void know(const std::vector<PassCounts>& paths);
   const BlockPaths& paths() const { return paths_; }
-  /// With the first paths, unless it has begun.
+  /// Adds the initial paths; does nothing the second time.
   void begin();
 
-  /// Raises the bound in so many rounds, until so much is spent in all.
+  /// Raises the bound in at most this many rounds, until `spent()` reaches `last` or a stop is
+  /// requested.
   void raise(int rounds, std::int64_t last, const std::stop_token& stop);
   std::optional<Layout> mean_layout() const;
 
-  // --- What is left, and its least sum ---
-  /// Choices of layouts that may be of interest.
+  // --- Remaining choices, and their least sum ---
+  /// The remaining choices of each device.
   BlockDomains domains;
-  /// Finds the least weighted sum, and leaves out what is above the limit by it. False if nothing
-  /// is left.
+  /// Finds the layout of least weighted sum (`least`), and removes choices by reduced-cost fixing.
+  /// False if nothing is left.
   bool weigh(const Weights& weights);
   const BlockSum& least() const { return least_; }
-  /// By the latest weights, the least sum of the layouts with this choice.
+  /// Under the latest weights, the least sum of the layouts with this choice.
   double least_with(int choice) { return sums_.of_choices()[index(choice)] + sums_.others(choice); }
-  /// From here on sums are of choices that go with each other there; null: of any.
+  /// Restricts sums to layouts whose neighbours are compatible in `pairs`; null removes the
+  /// restriction.
   void weigh_in_step(BlockPairs* pairs) { in_step_ = pairs; }
-  /// The critical path of a pipeline that is too long.
+  /// Adds the critical path of a pipeline above the limit, and returns its costs.
   BlockWalk::Lesson learn(const BlockPairs& pairs, const std::vector<StageTimes>& stages);
 
   // --- Games ---
   void take_part(BlockGame& seen, const PathRef& path) const;
-  /// One more layout; those with a choice that is left out do not count any more.
+  /// Adds a layout to the game, and drops layouts with removed choices.
   void add(BlockGame& seen, const BlockLayout& layout) const;
   bool is_left(const BlockLayout& layout) const;
-  /// Plays with all known paths that are of use: the best weights for the layouts seen, and what
-  /// they get from them.
+  /// Solves the game, adding known paths while they help. Sets the best weights, and returns the
+  /// game's value.
   double play_with_longest(BlockGame& seen, Weights& weights);
-  /// Weights that are above the limit for the layouts seen; false if none are, since their mean is
-  /// within it, or it takes too long to find them.
+  /// Finds weights whose sum is above the limit for all layouts seen. Returns false if there are
+  /// none, since the mean layout is within the limit, or if finding them takes too long.
   bool play_fully(BlockGame& seen, Weights& weights);
   void drop_idle_paths() { paths_.drop_idle(); }
   const PathRef& through_device(int device) const { return through_devices_[index(device)]; }
-  /// Through a stage, under most schedules; otherwise through its device.
+  /// A path through a stage; under bidirectional placement, through its device.
   const PathRef& through_stage(int stage, int device) const {
     return through_stages_.empty() ? through_device(device) : through_stages_[index(stage)];
   }
 
-  // --- What is known ---
-  /// Times the layout, which may be the best so far. Its critical path is the latest then.
+  // --- Results ---
+  /// Times the layout, which may become the best. Its critical path becomes `paths().latest()`.
   void try_out(const BlockLayout& layout);
-  /// Only layouts of at most this step, in nanoseconds, are of interest.
+  /// Cutoff in nanoseconds: only layouts of at most this step are of interest.
   double worth() const { return std::min(timed_.best - 1, limit_); }
   Time least_found() const;
   Time bound() const;
 
-  /// Weights, and what they give, in parts of the limit.
+  /// Weights, and the bound that they give, in units of the limit.
   struct Best {
     Weights weights;
     double bound = 0;
   };
   const Best& best() const { return best_; }
-  /// That of a part of the layouts is no bound of all.
+  /// Restores an earlier bound, after the work on a part of the layouts, whose bound does not hold
+  /// for all.
   void return_to(Best best) { best_ = std::move(best); }
-  /// Nothing of interest is left.
+  /// No layout of interest is left.
   bool is_proved = false;
 
   const BlockTable& table() const { return table_; }
@@ -97,11 +101,11 @@ class BlockWeights {
   void spend(std::int64_t steps) { spent_ += steps; }
 
  private:
-  /// Layouts that were.
+  /// The layouts that were timed.
   struct Timed {
     std::set<BlockLayout> layouts;
     double least = std::numeric_limits<double>::infinity();  ///< step
-    double best = std::numeric_limits<double>::infinity();   ///< of those that count
+    double best = std::numeric_limits<double>::infinity();   ///< step of the incumbent
   };
 
   void add_path(PassCounts path);
@@ -128,9 +132,9 @@ class BlockWeights {
   Timed timed_;
   std::int64_t games_ = 0, spent_ = 0;
   BlockSums sums_;
-  BlockSum least_;  ///< of the latest weights
+  BlockSum least_;  ///< least sum under the latest weights
   BlockPairs* in_step_ = nullptr;
-  std::vector<double> mean_blocks_;  ///< per stage: of the latest layouts, by their weights
+  std::vector<double> mean_blocks_;  ///< blocks per stage in the latest mean layout
   Best best_;
 };
 

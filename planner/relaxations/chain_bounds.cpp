@@ -10,7 +10,7 @@ namespace stagecraft {
 
 namespace {
 
-/// The fewest rows that a replica hands to one of the next stage.
+/// The fewest rows of a message from a replica to a replica of the next stage.
 std::int64_t least_rows(const Setting& setting, int replicas, int next_replicas) {
   if (setting.replicas != ReplicaPolicy::split) return setting.microbatch;
   std::int64_t least = setting.microbatch;
@@ -26,7 +26,7 @@ std::int64_t least_rows(const Setting& setting, int replicas, int next_replicas)
 }  // namespace
 
 bool ChainBounds::applies(const Space& space, const std::vector<const Setting*>& settings) {
-  constexpr double most_entries = 2e6;  // of the tables of a probe
+  constexpr double most_entries = 2e6;  // entries of the tables of a probe
   if (settings.size() < 2) return false;
   const Setting& finest = *settings.front();
   const int devices = space.devices(finest);
@@ -73,8 +73,7 @@ bool ChainBounds::stands(const StageKind& kind, int device) const {
   return device % kind.span == 0 || device / box_ == (device + kind.devices() - 1) / box_;
 }
 
-// --- What is known of layers and links
-// ------------------------------------------------------------
+// --- Work and links ------------------------------------------------------------
 
 void ChainBounds::count_work() {
   const ColumnBounds bounds(space_);
@@ -90,8 +89,8 @@ void ChainBounds::count_work() {
     work_from_[layer] = work_from_[layer + 1] + least[layer];
 }
 
-/// The links over which devices on both sides of the cut could hand on something: as near as the
-/// two at the cut, or farther on either side.
+/// The links that messages across the cut of devices could use: between the two devices at the cut,
+/// or farther ones on either side.
 std::vector<Link> ChainBounds::links_across(int device) const {
   std::vector<Link> links;
   const auto add = [&](int from, int to) {
@@ -154,7 +153,7 @@ Head ChainBounds::after(const Head& head, const StageChoice& choice, int replica
           drain + head.fill_and_return, most_of(head.others, choice.others)};
 }
 
-/// Heads of stages that start at this layer and device: the best over what came before.
+/// Heads of stages that start at this layer and device: the best over all stages before.
 void ChainBounds::arrive(int layer, int device) {
   for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
     if (!stands(kinds_[kind], device)) continue;
@@ -172,7 +171,7 @@ void ChainBounds::arrive(int layer, int device) {
   }
 }
 
-/// Every stage of this kind that could stand here, and when it hands on.
+/// Every stage of this kind that could start here, and the head that it leaves to the next one.
 void ChainBounds::leave(int layer, int device, int kind, Time limit) {
   const StageKind& own = kinds_[index(kind)];
   const Head& head = prefix_[of_kind(layer, device, kind)];
@@ -222,8 +221,8 @@ void ChainBounds::fill_prefix(Time limit, const std::stop_token& stop) {
 }
 
 Beyond ChainBounds::beyond(int stages, int layer, int device, int replicas) const {
-  // Of several degrees it does not matter how many they are where each has a part of every
-  // microbatch.
+  // Under `split`, each replica has a part of every microbatch, so the number of the last stage's
+  // replicas does not matter.
   const int last = finest().replicas == ReplicaPolicy::split ? 1 : 0;
   if (stages == 0) {
     const Time trip = layer == layers_ && space_.may_end_at(finest(), device) ? 0 : never;
@@ -282,7 +281,7 @@ void ChainBounds::fill_suffix(int stages, Time limit, const std::stop_token& sto
   }
 }
 
-/// The best stage to follow one of so many replicas, with `stages` stages to go.
+/// The best next stage behind each number of replicas, with `stages` stages left.
 void ChainBounds::fill_behind(int stages) {
   auto& table = behind_[index(stages)];
   table.assign(leaving_.size(), {});

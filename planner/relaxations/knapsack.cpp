@@ -21,7 +21,7 @@ void BlockCover::list_counts(const std::vector<BlockItem>& items, std::vector<Co
   }
 }
 
-/// Sums of one more device, for so many blocks.
+/// Extends the sums by one more device, for `least` to `most` blocks.
 void BlockCover::extend(const Sums& from, const std::vector<Count>& counts, int least, int most,
                         Sums& to) {
   to.least = least;
@@ -49,7 +49,7 @@ bool BlockCover::solve(const std::vector<std::vector<BlockItem>>& items, int blo
   counts_.resize(items.size());
   before_.resize(items.size() + 1);
   after_.resize(items.size() + 1);
-  // How many blocks devices after each one can have, and before it.
+  // Numbers of blocks that the devices after, and before, each one can have.
   std::vector<int> fewest_after(items.size() + 1), most_after(items.size() + 1);
   for (int d = devices; d-- > 0;) {
     list_counts(items[index(d)], counts_[index(d)]);
@@ -67,7 +67,7 @@ bool BlockCover::solve(const std::vector<std::vector<BlockItem>>& items, int blo
            std::max(fewest, blocks - most_after[index(d + 1)]),
            std::min(most, blocks - fewest_after[index(d + 1)]), before_[index(d + 1)]);
   }
-  value_ = before_[index(devices)].values.front();  // that of all blocks
+  value_ = before_[index(devices)].values.front();  // the sum for all blocks
   if (value_ == infinite) return false;
   others_.assign(items.size() * index(blocks + 1), -1);
   for (int d = devices; d-- > 0;) {
@@ -91,7 +91,8 @@ double BlockCover::others(int device, int blocks) {
   double& known = others_[index(device) * index(blocks_ + 1) + index(blocks)];
   if (known >= 0) return known;
   const Sums &before = before_[index(device)], &after = after_[index(device + 1)];
-  const int rest = blocks_ - blocks - before.least - after.least;  // of both places
+  const int rest = blocks_ - blocks - before.least - after.least;  // place in one table plus place
+                                                                   // in the other
   const int first = std::max(rest + 1 - static_cast<int>(after.values.size()), 0);
   const int end = std::min(rest + 1, static_cast<int>(before.values.size()));
   known = infinite;

@@ -1,5 +1,5 @@
-// Blocks shared out among devices at the least cost: a knapsack over what each of them can have
-// (BlockPacking::all_choices).
+// A multiple-choice knapsack: distributes blocks over devices at the least cost, one item for each
+// device (BlockPacking::all_choices).
 
 #pragma once
 
@@ -8,37 +8,38 @@
 
 namespace stagecraft {
 
-/// One of the things a device can have.
+/// A choice of a device: number of blocks and cost.
 struct BlockItem {
   int blocks = 0;
   double cost = 0;
 };
 
-/// Keeps its tables from one question to the next.
+/// The solver. It reuses its tables from one call to the next.
 class BlockCover {
  public:
-  /// So many blocks in all, an item for each device. False if devices cannot have that many.
+  /// Chooses an item for each device so that they hold `blocks` blocks together at the least cost.
+  /// False if that is impossible.
   bool solve(const std::vector<std::vector<BlockItem>>& items, int blocks);
 
-  /// The least sum.
+  /// The least cost.
   double value() const { return value_; }
-  /// An item of each device, by its place, which together have that sum; of equal ones the first.
+  /// The place of each device's item in a solution of least cost; of equal solutions, the first.
   const std::vector<int>& chosen() const { return chosen_; }
-  /// The least sum of all other devices where this one has so many blocks; infinite if they cannot
+  /// The least cost of all other devices if this one has this many blocks; infinite if they cannot
   /// have the rest.
   double others(int device, int blocks);
 
  private:
-  /// The cheapest item of so many blocks.
+  /// The cheapest item with a number of blocks.
   struct Count {
     int blocks = 0, item = 0;
     double cost = 0;
   };
-  /// Sums by blocks, from `least` on.
+  /// Least costs by number of blocks, from `least` on.
   struct Sums {
     int least = 0;
     std::vector<double> values;
-    std::vector<int> last;  ///< which of the last device's counts
+    std::vector<int> last;  ///< the choice of the last device
   };
 
   void list_counts(const std::vector<BlockItem>& items, std::vector<Count>& counts);
@@ -48,9 +49,10 @@ class BlockCover {
   int blocks_ = 0;
   double value_ = 0;
   std::vector<int> chosen_;
-  std::vector<std::vector<Count>> counts_;  ///< per device, fewest blocks first
-  std::vector<Sums> before_, after_;        ///< of the devices before one; of it and those after
-  std::vector<double> others_;              ///< [device, blocks]; -1: not asked for yet
+  std::vector<std::vector<Count>> counts_;  ///< cheapest items per device, fewest blocks first
+  std::vector<Sums> before_, after_;        ///< [device]: of the devices before it; of it and those
+                                            ///< after it
+  std::vector<double> others_;              ///< [device, blocks]; -1: not computed yet
   std::vector<int> cheapest_;               ///< [blocks]: an item; -1: none
 };
 

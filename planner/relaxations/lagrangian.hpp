@@ -1,7 +1,8 @@
-// Rows, which layouts have so much of (the lengths of paths, what devices hold), against layouts,
-// as a matrix game (planner/relaxations/matrix_game.hpp) of those known so far: its weights of rows
-// are the best ones if no other layout has less of them, and the mean of layouts that it balances
-// has the least of its largest row.
+// The restricted master problem of a Lagrangian relaxation, solved as a matrix game
+// (planner/relaxations/matrix_game.hpp): rows (lengths of paths, bytes at memory peaks) against the
+// layouts known so far. Its row weights are the multipliers that maximise the least weighted sum
+// over these layouts; they are optimal if no other layout has a smaller sum. Its column weights
+// give the convex combination of layouts (the mean layout) whose largest row is smallest.
 
 #pragma once
 
@@ -17,14 +18,14 @@
 
 namespace stagecraft {
 
-/// So many of the rows at most, those that had weight most recently first.
+/// Keeps at most this many rows, those that had weight most recently, sorted with the latest first.
 template <class Row>
 void keep_latest(std::vector<std::shared_ptr<Row>>& rows, std::size_t most) {
   std::ranges::stable_sort(rows, std::greater<>(), &Row::used);
   rows.resize(std::min(rows.size(), most));
 }
 
-/// Paths of the rows that ever had weight, in that order.
+/// The paths of the rows that ever had weight, the latest first.
 template <class Row>
 std::vector<PassCounts> latest_paths(std::vector<std::shared_ptr<Row>> rows, std::size_t most) {
   std::erase_if(rows, [](const auto& row) { return row->used == 0; });
@@ -34,13 +35,13 @@ std::vector<PassCounts> latest_paths(std::vector<std::shared_ptr<Row>> rows, std
   return paths;
 }
 
-/// A row has `std::int64_t used`, the time at which it last had weight. Times are numbers of games,
-/// which several games may share.
+/// A row has a member `std::int64_t used`, the time at which it last had weight. Times count solved
+/// games, over all games that share the rows.
 template <class Row, class Layout>
 class LayoutGame {
  public:
   using RowRef = std::shared_ptr<Row>;
-  /// Weights of rows, with the sum one.
+  /// The weight of a row; weights add up to 1.
   struct Weight {
     RowRef row;
     double weight = 0;
@@ -48,11 +49,12 @@ class LayoutGame {
   using Weights = std::vector<Weight>;
 
   const std::vector<Layout>& layouts() const { return layouts_; }
-  /// Weights of the layouts in the latest game, with the sum one.
+  /// Weights of the layouts in the latest solution (the mean layout); they add up to 1.
   const std::vector<double>& mixture() const { return mixture_; }
   bool has_part(const RowRef& row) const { return std::ranges::find(rows_, row) != rows_.end(); }
 
-  /// One more row, unless it is there; `value` is what a layout has of a row, and is positive.
+  /// Adds a row if it is not in the game yet; `value(row, layout)` is the positive entry of the
+  /// matrix.
   template <class Value>
   void take_part(const RowRef& row, const Value& value) {
     if (has_part(row)) return;
@@ -62,7 +64,7 @@ class LayoutGame {
     game_.add_row(std::move(values));
   }
 
-  /// One more layout. There has to be a row.
+  /// Adds a layout. The game must have a row.
   template <class Value>
   void add(Layout layout, std::int64_t now, const Value& value) {
     std::vector<double> values;
@@ -72,7 +74,7 @@ class LayoutGame {
     used_.push_back(now);
   }
 
-  /// Values are others than before.
+  /// Computes all entries again after `value` has changed.
   template <class Value>
   void begin_anew(const Value& value) {
     game_ = {};
@@ -80,13 +82,13 @@ class LayoutGame {
     for (const RowRef& row : rows) take_part(row, value);
   }
 
-  /// Only layouts that are kept count from now on.
+  /// Removes the layouts for which `keeps` is false.
   template <class Keeps>
   void keep_if(const Keeps& keeps) {
     keep_places([&](std::size_t i) { return keeps(layouts_[i]); });
   }
 
-  /// Of too many layouts and rows those that had no weight for longest.
+  /// If there are too many layouts or rows, removes those that have had no weight for longest.
   void let_go_of_idle(std::int64_t now) {
     constexpr std::size_t most = 64, kept = 40;
     if (layouts_.size() >= most) {
@@ -104,7 +106,8 @@ class LayoutGame {
     std::erase_if(rows_, [&](const RowRef&) { return keeps[place++] == 0; });
   }
 
-  /// The best weights for the layouts there are, and what these have of them at the least.
+  /// Solves the game: sets the best row weights for the layouts, and returns the least weighted sum
+  /// of these.
   double play(std::int64_t now, Weights& weights) {
     GameSolution game = game_.solve();
     for (std::size_t i = 0; i < layouts_.size(); ++i) {
@@ -122,7 +125,8 @@ class LayoutGame {
   /// See MatrixGame.
   std::int64_t take_steps() { return game_.take_steps(); }
 
-  /// Best weights of few layouts are too sure of themselves (Wentges 1997).
+  /// The mean of two sets of weights. With few layouts the optimal weights overshoot, so the next
+  /// ones lie half way (Wentges 1997).
   static Weights half_way(const Weights& from, const Weights& to) {
     Weights middle = from;
     for (Weight& own : middle) own.weight /= 2;
@@ -134,7 +138,7 @@ class LayoutGame {
         middle.push_back({row, weight / 2});
       }
     }
-    constexpr double tiny = 1e-6;  // not worth the time
+    constexpr double tiny = 1e-6;  // weights below this are dropped to save time
     std::erase_if(middle, [](const Weight& own) { return own.weight < tiny; });
     double all = 0;
     for (const Weight& own : middle) all += own.weight;
@@ -163,7 +167,7 @@ class LayoutGame {
   }
 
   std::vector<Layout> layouts_;
-  std::vector<std::int64_t> used_;  ///< when each last had weight
+  std::vector<std::int64_t> used_;  ///< time at which each layout last had weight
   std::vector<RowRef> rows_;
   MatrixGame game_;
   std::vector<double> mixture_;

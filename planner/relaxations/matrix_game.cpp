@@ -11,10 +11,10 @@ namespace {
 
 constexpr double tiny = 1e-11;
 
-/// That are gone over in some ten nanoseconds.
+/// Cells of the tableau that are visited in about ten nanoseconds.
 constexpr std::int64_t cells_per_step = 16;
 
-/// By then rounding may have come together.
+/// After this many pivots rounding errors may have accumulated, so the tableau is set up again.
 constexpr int most_pivots = 2000;
 
 /// Normalises to sum 1 and returns the old sum. Uniform if that was 0.
@@ -29,7 +29,7 @@ double normalize(std::vector<double>& weights) {
 
 void MatrixGame::add_row(std::vector<double> cells) {
   settle_columns();
-  // What the basic columns take of it is known by their rows of the tableau.
+  // The new row in terms of the nonbasic variables, by the tableau's rows of the basic columns.
   Cells row(nonbasic_.size());
   double right = 1;
   for (std::size_t k = 0; k < row.size(); ++k) {
@@ -53,7 +53,7 @@ void MatrixGame::add_column(const std::vector<double>& cells) {
   settle_rows();
   nonbasic_.push_back({.is_slack = false, .number = given_.front().size()});
   for (std::size_t i = 0; i < given_.size(); ++i) given_[i].push_back(cells[i]);
-  // Slacks tell how rows of the tableau are made of those given.
+  // The slacks' columns of the tableau give its rows as combinations of the given rows.
   double goal = -1;
   for (std::size_t k = 0; k < goal_.size(); ++k) {
     if (nonbasic_[k].is_slack) goal += goal_[k] * cells[nonbasic_[k].number];
@@ -84,7 +84,7 @@ void MatrixGame::keep_columns(const std::vector<char>& keeps) {
     }
     cells.resize(kept);
   };
-  // Reduced costs of those that go do not matter any more.
+  // The reduced costs of removed variables do not matter.
   for (std::size_t k = 0; k < nonbasic_.size(); ++k) {
     if (goes(nonbasic_[k])) goal_[k] = std::numeric_limits<double>::infinity();
   }
@@ -114,7 +114,7 @@ void MatrixGame::keep_rows(std::vector<char>& keeps) {
   const auto goes = [&](const Variable& variable) {
     return variable.is_slack && keeps[variable.number] == 0;
   };
-  // A slack that is no part of others: nothing depends on its row.
+  // The slack is basic, so its row can be removed without effect on others.
   std::size_t kept = 0;
   for (std::size_t r = 0; r < basic_.size(); ++r) {
     if (goes(basic_[r])) continue;
@@ -139,8 +139,8 @@ void MatrixGame::keep_rows(std::vector<char>& keeps) {
   std::erase_if(given_, [&](const Cells&) { return keeps[row++] == 0; });
 }
 
-/// A basic column is to be nothing: something else takes its place, chosen as in `mend`. False
-/// where rounding leaves nothing.
+/// Removes a column from the basis; the entering variable is chosen as in `mend`. False if rounding
+/// leaves no candidate.
 bool MatrixGame::drop(std::size_t place) {
   std::size_t best = nonbasic_.size();
   for (std::size_t k = 0; k < nonbasic_.size(); ++k) {
@@ -169,7 +169,7 @@ void MatrixGame::settle_rows() {
   if (pivots_ > most_pivots || !mend()) begin_anew();
 }
 
-/// From the rows and columns as they were given.
+/// Sets the tableau up again from the given rows and columns.
 void MatrixGame::begin_anew() {
   pivots_ = 0;
   has_new_rows_ = has_new_columns_ = false;
@@ -185,7 +185,8 @@ void MatrixGame::begin_anew() {
   raise();
 }
 
-/// The primal simplex method: columns that are worth it come in. False if it does not end.
+/// The primal simplex method: variables of favourable reduced cost enter. False if it does not
+/// terminate.
 bool MatrixGame::raise() {
   const std::size_t most = 20 * (basic_.size() + nonbasic_.size());
   for (std::size_t i = 0; i < most; ++i) {
@@ -199,13 +200,15 @@ bool MatrixGame::raise() {
       if (best == basic_.size() || right_[r] * tableau_[best][column] < right_[best] * cell)
         best = r;
     }
-    if (best == basic_.size()) return true;  // by rounding: what is positive is bounded
+    if (best == basic_.size())
+      return true;  // only through rounding: a game with positive entries
+                    // is bounded
     pivot(best, column);
   }
   return false;
 }
 
-/// The dual simplex method: what is negative goes out. False if it does not end.
+/// The dual simplex method: variables of negative value leave. False if it does not terminate.
 bool MatrixGame::mend() {
   const std::size_t most = 20 * (basic_.size() + nonbasic_.size());
   for (std::size_t i = 0; i < most; ++i) {
@@ -225,7 +228,7 @@ bool MatrixGame::mend() {
   return false;
 }
 
-/// A basic and a nonbasic variable change places.
+/// Exchanges a basic and a nonbasic variable.
 void MatrixGame::pivot(std::size_t row, std::size_t column) {
   ++pivots_;
   std::swap(basic_[row], nonbasic_[column]);
@@ -240,7 +243,7 @@ void MatrixGame::pivot(std::size_t row, std::size_t column) {
   eliminate(goal_, pivot_row, column);
 }
 
-/// Takes away as much of the pivot's row as leaves nothing in its column; gives how much.
+/// Subtracts the multiple of the pivot row that clears the pivot column, and returns the factor.
 double MatrixGame::eliminate(Cells& cells, const Cells& pivot_row, std::size_t column) {
   const double much = std::exchange(cells[column], 0.0);
   if (much == 0) return 0;

@@ -1,4 +1,4 @@
-// Zero-sum matrix games that grow, solved exactly.
+// Zero-sum matrix games that grow by rows and columns, solved by the simplex method.
 
 #pragma once
 
@@ -7,29 +7,30 @@
 
 namespace stagecraft {
 
-/// How both players play best: weights that are not negative and have the sum one.
+/// Optimal mixed strategies of both players: nonnegative weights that add up to 1.
 struct GameSolution {
-  double value = 0;          ///< the least mean over the columns, which is as large as it gets
-  std::vector<double> rows;  ///< of him who wants it large
+  double value = 0;          ///< value of the game: the largest guaranteed mean
+  std::vector<double> rows;  ///< strategy of the maximising player
   std::vector<double> columns;
 };
 
-/// By the simplex method for the column player (Dantzig 1951), up to rounding. A game that has
-/// grown by a row or a column is solved from where it was: its solution is few steps away.
+/// Solves the column player's linear program by the simplex method (Dantzig 1951), up to rounding.
+/// After a new row or column it continues from the last solution, which is usually few pivots away.
 class MatrixGame {
  public:
-  /// One more row or column, positive: what it has in each column, or row, there is so far.
+  /// Adds a row or column with positive entries, one for each column, or row, so far.
   void add_row(std::vector<double> cells);
   void add_column(const std::vector<double>& cells);
-  /// Leaves out the others.
+  /// Removes the columns that are not marked.
   void keep_columns(const std::vector<char>& keeps);
 
-  /// Leaves out the others of those that have no weight; the rest is kept, and marked so.
+  /// Removes rows that are not marked and have no weight. Rows with weight stay, and are marked as
+  /// kept.
   void keep_rows(std::vector<char>& keeps);
 
-  /// There has to be a row and a column.
+  /// The game must have a row and a column.
   GameSolution solve();
-  /// Takes what it has spent since it was last asked, in steps of about ten nanoseconds.
+  /// Effort since the last call, in steps of about ten nanoseconds.
   std::int64_t take_steps();
 
  private:
@@ -38,7 +39,7 @@ class MatrixGame {
   // nonbasic ones; a variable is a column's z, or a row's slack.
   struct Variable {
     bool is_slack = false;
-    std::size_t number = 0;  ///< of its column or row
+    std::size_t number = 0;  ///< index of its column or row
   };
   using Cells = std::vector<double>;
 
@@ -54,12 +55,12 @@ class MatrixGame {
 
   std::vector<Cells> given_;    ///< [row][column]
   std::vector<Cells> tableau_;  ///< [basic][nonbasic]
-  Cells goal_;                  ///< reduced costs of the nonbasic ones
-  Cells right_;                 ///< values of the basic ones
+  Cells goal_;                  ///< reduced costs of the nonbasic variables
+  Cells right_;                 ///< values of the basic variables
   std::vector<Variable> basic_, nonbasic_;
   bool has_new_columns_ = false, has_new_rows_ = false;
-  int pivots_ = 0;          ///< since the tableau was begun
-  std::int64_t cells_ = 0;  ///< gone over
+  int pivots_ = 0;          ///< pivots since the tableau was set up
+  std::int64_t cells_ = 0;  ///< cells of the tableau that were visited
 };
 
 }  // namespace stagecraft

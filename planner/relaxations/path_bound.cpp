@@ -11,11 +11,11 @@ namespace stagecraft {
 
 namespace {
 
-/// Weights are the best ones, as good as.
+/// Weights within this of the optimum count as optimal.
 constexpr double close = 1e-3;
 
-/// What a stage may do again. The schedule says when to recompute, or without a limit nothing
-/// recomputes that need not: then what a layout says does not matter.
+/// The recomputation that a stage may choose. There is no choice if the schedule itself places
+/// recomputation, or if memory is unlimited, so that no stage recomputes unless it must.
 std::vector<Recompute> recompute_choices(const Space& space, const TimedOrder& order,
                                          const PipelineCosts& costs) {
   if (order.places_recompute) return {Recompute::full};
@@ -73,12 +73,12 @@ std::vector<PassCounts> PathBound::useful_paths() const {
   return latest_paths(rows_, most);
 }
 
-/// Paths to begin with: those through each device in a good layout, and those that pass all that a
-/// stage or a device does.
+/// The initial paths: the longest through each device in a good layout, and those that pass all
+/// work of a stage or of a device.
 void PathBound::begin() {
   if (start_.cuts.empty())
     start_ = balanced(space_, setting_, std::vector<int>(index(costs_.depth()), 1));
-  // A good layout may have stages that are too long for the limit.
+  // A good layout may have stages above the limit, so its costs are computed without one.
   std::optional<PipelineCosts> unlimited;
   if (!has_costs(start_)) unlimited.emplace(space_, setting_, never - 1);
   CriticalPasses passes(unlimited ? *unlimited : costs_, order_, setting_.microbatches);
@@ -113,8 +113,8 @@ Layout PathBound::layout_of(const Chosen& chosen) const {
 
 // --- Weights ---
 
-/// Finds a layout of the least sum, and leaves out choices that are above the limit by it. False if
-/// nothing is left.
+/// Finds a layout of least sum, and removes choices by reduced-cost fixing. False if nothing is
+/// left.
 bool PathBound::weigh(const Weights& weights, SeenLayout& found) {
   Weighting sum(costs_.stages());
   double time = 0, moments = 0;
@@ -132,7 +132,7 @@ bool PathBound::weigh(const Weights& weights, SeenLayout& found) {
     value_ = least.value;
     weights_ = weights;
   }
-  constexpr double tiny = 1e-6;  // of paths, to divide by
+  constexpr double tiny = 1e-6;  // least weight of paths to divide by
   if (time > tiny) bound_ = std::max(bound_, (least.value - moments) / time);
   return true;
 }
@@ -156,7 +156,7 @@ bool PathBound::is_left(const Chosen& chosen) const {
   return true;
 }
 
-/// One more layout; those with a choice that is left out do not count any more.
+/// Adds a layout to the game, and drops layouts with removed choices.
 void PathBound::add(Seen& seen, SeenLayout found) const {
   seen.keep_if([&](const SeenLayout& layout) { return is_left(layout.choices); });
   seen.let_go_of_idle(games_);
@@ -181,7 +181,7 @@ Weighting PathBound::mean(const Seen& seen) const {
   return mean;
 }
 
-/// No path is longer in the mean of layouts. What it takes there goes to `step`.
+/// The critical path of the mean layout; `step` becomes its length there.
 PassCounts PathBound::path_of(const Weighting& mean, double& step) {
   std::vector<StageTimes> stages;
   std::vector<CutCosts> cuts;
@@ -204,8 +204,8 @@ PassCounts PathBound::path_of(const Weighting& mean, double& step) {
   return passes_.of(stages, cuts, step);
 }
 
-/// With all rows that are of use, and with critical paths, until the value is as close to the best
-/// weights of all paths as it is to the bound, or closer.
+/// Solves the game, adding rows and critical paths of the mean layout until the value is at least
+/// as close to the optimum over all paths as to the bound.
 double PathBound::play_with_paths(Seen& seen, Weights& weights) {
   constexpr double tiny = 1e-5, part = 4;
   constexpr int most_rows = 60, most_paths = 20;
@@ -238,7 +238,7 @@ double PathBound::play_with_paths(Seen& seen, Weights& weights) {
   return value;
 }
 
-/// Those that had no weight for longest.
+/// Removes the rows that have had no weight for longest.
 void PathBound::drop_idle_rows() {
   constexpr std::size_t most = 256, kept = 128;
   if (rows_.size() <= most) return;
@@ -258,7 +258,8 @@ void PathBound::raise(int rounds, std::int64_t effort, const Visit& visit,
   for (int round = 0; round < rounds && spent_ <= last && !stop.stop_requested(); ++round) {
     if (play_round(seen, weights, pass_on)) continue;
     if (choices_.are_none()) return;
-    // The bound is what paths have by these weights, if moments have no more than they may.
+    // If memory stays within its limits, the bound is the weighted sum of the paths alone, so
+    // memory rows are scaled to the bound.
     double moments = 0;
     for (const Weight& own : weights_) moments += own.row->is_time ? 0 : own.weight;
     if (moments < close || bound_ > (1 - close) * moment_scale_) break;
@@ -270,7 +271,7 @@ void PathBound::raise(int rounds, std::int64_t effort, const Visit& visit,
   visit_mean(seen, visit);
 }
 
-/// False if weights can do no better, or if nothing is left.
+/// One round of the relaxation. False if weights cannot improve, or if nothing is left.
 bool PathBound::play_round(Seen& seen, Weights& weights, const VisitTimed& visit) {
   SeenLayout found;
   if (!weigh(weights, found)) return false;
@@ -284,7 +285,7 @@ bool PathBound::play_round(Seen& seen, Weights& weights, const VisitTimed& visit
   return true;
 }
 
-/// The mean of the layouts that the latest game balances, in whole layers.
+/// Visits the mean layout of the latest game, rounded to whole layers.
 void PathBound::visit_mean(const Seen& seen, const Visit& visit) const {
   const int stages = costs_.stages();
   std::vector<double> ends(index(stages)), again(index(stages));
@@ -313,7 +314,7 @@ void PathBound::visit_mean(const Seen& seen, const Visit& visit) const {
   visit(layout_of(chosen));
 }
 
-// --- What is known ---
+// --- Results ---
 
 Time PathBound::bound() const {
   if (choices_.are_none()) return static_cast<Time>(limit_) + 1;

@@ -1,25 +1,26 @@
-// A lower bound for pipelines under any schedule, from paths through their programs.
+// A lower bound for pipelines under any schedule, from critical paths through their programs.
 //
-// A layout x (cuts, recomputation) takes as long as its longest path, and at every moment every
-// device must hold what is in flight. So of a layout that fits and takes at most t, no sum of paths
-// and of bytes, with weights l and m that are not negative, is above what these add up to:
+// A layout x (cuts, recomputation) takes as long as its longest path, and at every memory peak
+// every device must hold the activations in flight. So for a layout that fits and takes at most t,
+// and for any nonnegative weights l (of paths) and m (of memory peaks):
 //
 //   sum of l_i length_i(x) / t  +  sum of m_j bytes_j(x) / limit_j   <=   sum of l_i + sum of m_j
 //
-// Lengths and bytes are sums over stages: a path passes a stage and its cut so many times, whatever
-// the layout (planner/timing/critical_path.hpp), and what is in flight follows from the schedule.
-// So the least of the left side over all layouts is a shortest path over (stage, layer), which
-// bounds every layout that fits (Lagrangian relaxation; Geoffrion 1974), and says of each choice of
-// a stage (planner/relaxations/stage_choices.hpp) whether layouts with it can be within the limit:
-// those that cannot are left out for good, as are stages that alone are too much for their device.
+// Lengths and bytes are sums over stages: how often a path passes a stage and its cut does not
+// depend on the layout (planner/timing/critical_path.hpp), and the activations in flight follow
+// from the schedule. So the minimum of the left side over all layouts is a shortest path over
+// (stage, layer). It bounds every layout that fits (Lagrangian relaxation; Geoffrion 1974). It also
+// gives, for each choice of a stage (planner/relaxations/stage_choices.hpp), a bound on the layouts
+// with that choice: choices above the limit are removed for good, as are stages that alone exceed
+// their device.
 //
-// The weights are the best ones of a matrix game (planner/relaxations/lagrangian.hpp) of paths and
-// moments against layouts, those that have had the least sum so far (Dantzig and Wolfe 1960). In
-// the mean of the layouts that the game balances no path is longer than the critical one: as long
-// as that is longer than the game knows, it is one more row (Kelley 1960). Layouts that come up are
-// good plans, too, and are handed to the caller.
+// The weights are the optimum of a matrix game, the restricted master problem
+// (planner/relaxations/lagrangian.hpp), of paths and memory peaks against the layouts that have had
+// the least sum so far (Dantzig and Wolfe 1960). The optimum also gives a convex combination of
+// layouts, the mean layout. Its critical path becomes one more row if it is longer than every path
+// in the game (Kelley 1960). Layouts found on the way are good plans, too, and go to the caller.
 //
-// Where layers are alike blocks there is a better one: planner/relaxations/block_bound.hpp.
+// If layers are equal blocks there is a tighter bound: planner/relaxations/block_bound.hpp.
 
 #pragma once
 
@@ -35,8 +36,8 @@
 
 namespace stagecraft {
 
-/// A sum of which no layout that fits, and takes at most t nanoseconds, has more than
-/// `per_time` * t + `constant`.
+/// A weighted sum that is at most `per_time` * t + `constant` for every layout that fits and takes
+/// at most t nanoseconds.
 struct LayoutSum {
   Weighting weighting;
   double per_time = 0, constant = 0;
@@ -45,88 +46,89 @@ struct LayoutSum {
 
 class PathBound {
  public:
-  /// Rounding of sums must not lift the bound, or rule anything out.
+  /// Factor that keeps rounding of sums from raising the bound or ruling out a layout.
   static constexpr double safe = 1 + 1e-9;
 
   using Visit = std::function<void(const Layout&)>;
-  /// What it gives is the limit from then on.
+  /// Called with a layout; returns the limit from then on.
   using Judging = std::function<Time(const Layout&)>;
 
-  /// The order is the setting's, for its depth. Only layouts of at most `limit` are bounded;
-  /// `packing`, if any, is of the same limit. What is given outlives the bound.
+  /// `order` is the order of the setting's schedule at its depth. Only layouts within `limit` are
+  /// bounded; `packing`, if any, must have the same limit. All arguments must outlive the bound.
   PathBound(const Space& space, const Setting& setting, const TimedOrder& order, Time limit,
             const BlockPacking* packing = nullptr);
   PathBound(const PathBound&) = delete;
   PathBound& operator=(const PathBound&) = delete;
   ~PathBound() = default;
 
-  /// The bound will start from the critical paths of this layout, if it can; else from those of a
+  /// Starts the bound from the critical paths of this layout if possible, instead of those of a
   /// balanced one.
   void start_from(const Layout& layout) { start_ = layout; }
-  /// These paths of the setting are known to be of use, from another limit.
+  /// Adds critical paths of this setting that were useful for another limit.
   void know(const std::vector<PassCounts>& paths);
-  /// Those that were of use most recently, for another limit.
+  /// The paths that had weight most recently, to be used for another limit.
   std::vector<PassCounts> useful_paths() const;
 
-  /// Whether there are few enough ranges of layers to keep the costs of each.
+  /// Whether there are few enough ranges of layers to store the costs of each.
   static bool applies(const Space& space);
 
-  /// Whether no layout fits because at some moment a device would hold too much.
+  /// Whether memory at the peaks proves that no layout fits.
   bool is_always_full();
 
-  /// Raises the bound in so many rounds at most, or with so much effort, or until a stop is
-  /// requested. Layouts that come up go to `visit`.
+  /// Raises the bound in at most this many rounds and with at most this effort, until a stop is
+  /// requested. `visit` gets the layouts found on the way.
   void raise(int rounds, std::int64_t effort, const Visit& visit, const std::stop_token& stop = {});
 
-  /// Of the layouts that fit and take at most `limit`, which is not above that of the bound, all
-  /// that weights do not rule out go to `visit`, with their own recomputation; it gives the limit
-  /// from then on. False if the effort was spent before all were ruled out or visited; a stop is
-  /// one, too.
+  /// Proves that no layout takes at most `limit` (at most the limit of the bound) except those
+  /// visited: every layout that weights do not rule out goes to `visit`, with its own
+  /// recomputation, which returns the limit from then on. Returns false if the effort ran out or a
+  /// stop was requested before the end.
   bool prove(Time limit, Effort& effort, const Judging& visit);
 
-  /// No layout that fits takes less than this, unless more than `limit`.
+  /// Lower bound on the layouts that fit; valid up to `limit`.
   Time bound() const;
-  /// What it has spent so far, in steps of about ten nanoseconds.
+  /// Effort used so far, in steps of about ten nanoseconds.
   std::int64_t spent() const { return spent_; }
 
-  /// What each stage may be in layouts within the limit.
+  /// The remaining choices of each stage, for layouts within the limit.
   const StageChoices& choices() const { return choices_; }
-  /// The one that the bound rests on, the heaviest of its paths, alone, and moments at which a
-  /// device is full, those with a weight first.
+  /// The sum that the bound rests on; its heaviest paths, each as a sum of its own; and memory
+  /// peaks, those with weight first.
   std::vector<LayoutSum> sums() const;
   LayoutSum alone(const PassCounts& path) const;
   const PipelineCosts& costs() const { return costs_; }
-  /// The layout's critical path; what it takes, in nanoseconds, goes to `step`.
+  /// The layout's critical path; `step` becomes its length in nanoseconds.
   PassCounts critical_path(const Layout& layout, double& step) { return passes_.of(layout, step); }
-  /// What a stage may do again.
+  /// The recomputation that a stage may choose.
   const std::vector<Recompute>& recompute_choices() const { return again_; }
-  /// Steps of about ten nanoseconds that it takes to time a layout.
+  /// Effort to time a layout, in steps of about ten nanoseconds.
   std::int64_t steps_to_time() const { return 2 * static_cast<std::int64_t>(order_.order.size()); }
 
  private:
-  /// A path, or what a device has at some moment, in parts of the limit.
+  /// A row of the game: the length of a path, or the bytes of a device at a peak, in units of the
+  /// limit.
   struct Row {
     Weighting unit;
     SparseWeighting sparse{unit};
     bool is_time = false;
-    PassCounts path = {};   ///< if it is
-    std::int64_t used = 0;  ///< in this game it last had weight
+    PassCounts path = {};   ///< the path, if `is_time`
+    std::int64_t used = 0;  ///< number of the game in which it last had weight
   };
   /// A layout that had the least sum for some weights.
   struct SeenLayout {
     std::vector<StageChoices::Choice> choices;
     Weighting parts;
   };
-  /// The game of rows against them.
+  /// The matrix game of rows against such layouts.
   using Seen = LayoutGame<Row, SeenLayout>;
   using RowRef = Seen::RowRef;
   using Weight = Seen::Weight;
   using Weights = Seen::Weights;
   using Chosen = std::vector<StageChoices::Choice>;
-  /// And what it takes by its critical path, in nanoseconds.
+  /// Called with a layout and the length of its critical path in nanoseconds.
   using VisitTimed = std::function<void(const Layout&, double step)>;
 
-  // --- Memory, and room ---
+  // --- Memory and room ---
   Weighting held_always(int device) const;
   Weighting held_at(const FullMoment& moment, int device) const;
   Weighting unless_idle(int stage, const Weighting& sum) const;
@@ -159,10 +161,10 @@ class PathBound {
   void drop_idle_rows();
 
   // --- Proofs ---
-  /// A stage that recomputes or does not, or that ends at this layer or before it, or later.
+  /// A branching: a stage recomputes or not; or it ends at this layer or earlier, or later.
   struct Split {
     int stage = 0;
-    int last_end = 0;  ///< 0: by recomputation
+    int last_end = 0;  ///< 0: the branching is by recomputation
     bool is_first(const StageChoices::Choice& choice) const {
       return last_end > 0 ? choice.end <= last_end : choice.recompute == Recompute::none;
     }
@@ -188,20 +190,20 @@ class PathBound {
   PipelineCosts costs_;
   CriticalPasses passes_;
   double limit_ = 0;
-  double unit_ = 0;  ///< nanoseconds: lengths of paths are parts of it
+  double unit_ = 0;  ///< unit of path lengths, in nanoseconds
   std::vector<Recompute> again_;
   StageChoices choices_;
   StageChoices::Onward scratch_;
   Layout start_;
 
-  std::vector<StageChoices::Most> most_;  ///< per stage, if any may take no time
-  std::vector<RowRef> rows_;              ///< paths
-  std::vector<RowRef> moments_;           ///< and rooms
+  std::vector<StageChoices::Most> most_;  ///< per stage, if a stage may take no time
+  std::vector<RowRef> rows_;              ///< rows of paths
+  std::vector<RowRef> moments_;           ///< rows of memory peaks and of room on devices
   std::vector<PassCounts> known_;
   Weights weights_;          ///< the best so far
-  double value_ = 0;         ///< theirs
-  double moment_scale_ = 1;  ///< of moments in the game, beside paths
-  double bound_ = 0;         ///< in parts of the limit
+  double value_ = 0;         ///< value of `weights_`
+  double moment_scale_ = 1;  ///< scale of memory rows against path rows
+  double bound_ = 0;         ///< in units of the limit
   std::int64_t games_ = 0, spent_ = 0;
 };
 

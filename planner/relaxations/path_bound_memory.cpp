@@ -1,4 +1,4 @@
-// What a shortest path does not know of itself: memory, and how much a device can have.
+// Constraints beside path lengths: memory peaks, and the room of each device.
 
 #include <cmath>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace stagecraft {
 
-/// What the device has at any time, of all that it may hold: weights, and what goes with them.
+/// The bytes that the device holds at all times: parameters, gradients and optimizer states.
 Weighting PathBound::held_always(int device) const {
   Weighting sum(costs_.stages());
   for (int s = 0; s < costs_.stages(); ++s) {
@@ -17,7 +17,7 @@ Weighting PathBound::held_always(int device) const {
   return sum;
 }
 
-/// And what it has then, if its stage in turn takes time.
+/// The bytes at a peak, if the stage whose turn it is takes time.
 Weighting PathBound::held_at(const FullMoment& moment, int device) const {
   Weighting sum = held_always(device);
   const double per_byte = 1 / costs_.limit(device);
@@ -33,8 +33,8 @@ Weighting PathBound::held_at(const FullMoment& moment, int device) const {
   return sum;
 }
 
-/// The same limit for layouts in which the stage takes time, and none for others: either that, or
-/// what is in flight at the most.
+/// The sum, relaxed so that it only limits layouts in which the stage takes time: for others it is
+/// lowered by the most that can be in flight.
 Weighting PathBound::unless_idle(int stage, const Weighting& sum) const {
   double hidden = 0;
   for (int s = 0; s < costs_.stages(); ++s) {
@@ -49,8 +49,8 @@ Weighting PathBound::unless_idle(int stage, const Weighting& sum) const {
   return limited;
 }
 
-/// Where the stage whose turn it is may be one that takes no time, nothing that is in flight shows
-/// then.
+/// Adds a memory peak. If the stage whose turn it is may take no time, the activations in flight
+/// need not show at the peak.
 void PathBound::add_moment(const FullMoment& moment, int device) {
   Weighting sum = held_at(moment, device);
   const int turn_stage = costs_.stage_of(device, moment.turn);
@@ -60,7 +60,8 @@ void PathBound::add_moment(const FullMoment& moment, int device) {
     if (s != turn_stage)
       own.stages[index(s)][Part::in_flight] = own.stages[index(s)][Part::waiting] = 0;
   }
-  // By itself it takes little to let the moment pass; with all the others it is all there is.
+  // A sum over this stage alone needs little slack for that case; a sum over all of the device's
+  // stages needs more, so both are added.
   const bool has_others = costs_.stages() > costs_.depth();
   if (has_others) add_limit(unless_idle(turn_stage, own), device);
   add_limit(unless_idle(turn_stage, sum), device);
@@ -82,7 +83,7 @@ void PathBound::add_moments() {
 
 void PathBound::add_rooms(const BlockPacking& packing) {
   const std::vector<int> most_layers = packing.most_layers();
-  if (most_layers.empty()) return;  // nothing is known of them
+  if (most_layers.empty()) return;  // no limits are known
   for (int device = 0; device < costs_.depth(); ++device) {
     Weighting sum(costs_.stages());
     const int most = std::max(most_layers[index(device)], 1);
@@ -93,8 +94,8 @@ void PathBound::add_rooms(const BlockPacking& packing) {
   }
 }
 
-/// A sum of the device's stages that is at most 1. If it has but one stage, that is all there is to
-/// it, unless layers choose; else it may need weights.
+/// Adds a sum over the device's stages that must be at most 1. With one stage it only removes
+/// choices, unless recomputation is per layer; else it becomes a row with a weight.
 void PathBound::add_limit(Weighting unit, int device) {
   const auto is_own = [&](int s) { return costs_.device_of(s) == device; };
   int stages = 0, own = 0;
@@ -106,14 +107,14 @@ void PathBound::add_limit(Weighting unit, int device) {
   if (stages == 1) {
     spent_ += static_cast<std::int64_t>(choices_.of(own).size());
     choices_.leave_out_single(own, unit.stages[index(own)], safe);
-    // Where layers choose, what is left takes longer the less room there is.
+    // With recomputation per layer, less room costs time, so the row needs a weight as well.
     if (!choices_.layers_choose()) return;
   }
   moments_.push_back(std::make_shared<Row>(Row{.unit = std::move(unit), .is_time = false}));
 }
 
 bool PathBound::is_always_full() {
-  // Of what fits in single devices, too, there may be no layout.
+  // Choices that fit on single devices may still not form a layout.
   choices_.least(Weighting(costs_.stages()), 0, scratch_);
   for (const RowRef& row : moments_) {
     choices_.least(row->unit, safe, scratch_);

@@ -1,4 +1,4 @@
-// Proofs that nothing is left within a limit, by cases.
+// Proofs, by branch and bound, that no layout is left within a limit.
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace stagecraft {
 bool PathBound::prove(Time limit, Effort& effort, const Judging& visit) {
   if (choices_.are_too_many()) return false;
   if (rows_.empty()) begin();
-  // What is left out, and the weights of that, hold for this limit only.
+  // Removed choices, and the weights, hold for this limit only, so they are restored afterwards.
   const StageChoices all = choices_;
   const Weights weights = weights_;
   const double value = value_, scale = moment_scale_, bound = bound_, whole = limit_;
@@ -32,8 +32,8 @@ bool PathBound::prove(Time limit, Effort& effort, const Judging& visit) {
   return is_proved;
 }
 
-/// Whether nothing is left of the choices there are, but what was visited: by weights, by a walk,
-/// or case by case.
+/// Whether no layout of the remaining choices is left except those visited: shown by weights, by
+/// enumeration, or by branching.
 bool PathBound::is_out(Proof& proof, Seen seen, const Weights& start) {
   play_out(proof, seen, start);
   if (choices_.are_none()) return true;
@@ -55,10 +55,10 @@ bool PathBound::is_out(Proof& proof, Seen seen, const Weights& start) {
   return true;
 }
 
-/// Leaves out what weights can, which begin with these.
+/// Removes choices by weights, starting from these.
 void PathBound::play_out(Proof& proof, Seen& seen, const Weights& start) {
   constexpr int most_rounds = 12;
-  // One of them may be good enough to lower the limit.
+  // A layout found on the way may lower the limit.
   const auto consider = [&](const Layout& layout, double step) {
     if (step <= limit_) visit(proof, layout);
   };
@@ -73,7 +73,7 @@ void PathBound::play_out(Proof& proof, Seen& seen, const Weights& start) {
   }
 }
 
-/// Once.
+/// Visits a layout, but only once.
 void PathBound::visit(Proof& proof, const Layout& layout) {
   std::vector<int> key = layout.cuts;
   for (const Recompute recompute : layout.recompute)
@@ -82,8 +82,8 @@ void PathBound::visit(Proof& proof, const Layout& layout) {
   limit_ = std::min(limit_, static_cast<double>(proof.visit(layout)));
 }
 
-/// Layout by layout, if they are few enough. A walk may turn out to be long: then cases had better
-/// be made.
+/// Enumerates the layouts if they are few enough. If the walk turns out long, returns false, and
+/// the proof branches.
 bool PathBound::is_walked_out(Proof& proof) {
   constexpr double few = 2000, steps_per_layout = 100;
   constexpr std::int64_t part = 4;
@@ -102,11 +102,11 @@ bool PathBound::is_walked_out(Proof& proof) {
   return is_complete;
 }
 
-/// What the layouts of the latest game do with a stage.
+/// The choices of a stage in the mean layout of the latest game.
 struct PathBound::Usage {
-  double end = 0;    ///< the mean
-  double full = 0;   ///< the part of them that recomputes
-  double again = 0;  ///< nanoseconds that it would take
+  double end = 0;    ///< mean end of the stage
+  double full = 0;   ///< share of the layouts in which the stage recomputes
+  double again = 0;  ///< nanoseconds of its recomputation
 };
 
 PathBound::Usage PathBound::usage(int stage, const Seen& seen) const {
@@ -122,8 +122,8 @@ PathBound::Usage PathBound::usage(int stage, const Seen& seen) const {
   return usage;
 }
 
-/// How far layouts of the latest game are from this end, on the average, in nanoseconds of a
-/// microbatch.
+/// Mean distance of the stage's end in the latest game's layouts from the split's end, in
+/// nanoseconds per microbatch.
 double PathBound::distance(const Split& split, const Seen& seen) const {
   const auto work = [&](int from, int to) {
     double sum = 0;
@@ -144,8 +144,8 @@ double PathBound::distance(const Split& split, const Seen& seen) const {
   return distance;
 }
 
-/// Where layouts of the latest game differ most, by time; of choices there are, neither part is
-/// empty.
+/// The split about which the latest game's layouts differ most, by time, with remaining choices on
+/// both sides.
 PathBound::Split PathBound::best_split(const Seen& seen) const {
   Split best;
   double most = -1;

@@ -9,8 +9,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Paths that are learned on the way, at most; then new ones take the place of others, now and
-/// then.
+/// Maximum number of paths learned in a walk; later ones replace others from time to time.
 constexpr std::size_t most_learned = 32;
 constexpr std::int64_t between_lessons = 8;
 
@@ -30,7 +29,7 @@ void PathWalk::add(LayoutSum sum) {
   own.sum = std::move(sum);
 }
 
-/// The path is one of the sums from now on; of too many, the one that has ruled out least goes.
+/// Adds the path to the sums. If there are too many, the sum that has pruned least is removed.
 void PathWalk::learn(const PassCounts& path, Effort& effort) {
   effort.spend(choices_.steps());
   std::ranges::stable_sort(sums_, std::greater<>(), &Sum::ruled_out);
@@ -51,7 +50,7 @@ void PathWalk::set_limit(Time limit) {
   for (Sum& sum : sums_) sum.most = PathBound::safe * sum.sum.most(static_cast<double>(limit_));
 }
 
-/// Whether a layout may go on with this choice.
+/// Whether the layout may continue with this choice.
 bool PathWalk::goes_on(int stage, std::size_t place, Effort& effort) {
   const int end = choices_.of(stage)[place].end;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
@@ -60,7 +59,7 @@ bool PathWalk::goes_on(int stage, std::size_t place, Effort& effort) {
     if (so_far + sum.onward.least[index(stage + 1)][index(end)] > sum.most) {
       ++sum.ruled_out;
       effort.spend(1 + static_cast<std::int64_t>(i) / 4);
-      // What ruled out this one will rule out others.
+      // A sum that pruned this choice will probably prune others, so it moves forward.
       if (i > 0) std::swap(sums_[i], sums_[i / 2]);
       return false;
     }
@@ -89,7 +88,7 @@ void PathWalk::choose(int stage, Effort& effort) {
   }
 }
 
-/// All stages are there.
+/// Times a complete layout.
 void PathWalk::end(Effort& effort) {
   effort.spend(bound_.steps_to_time());
   double step = 0;

@@ -1,4 +1,5 @@
-// What bounds rest on, in words: each leaves something out, which is what an open gap is due to.
+// The relaxations that lower bounds come from, in words. Each ignores something, to which an open
+// gap can be attributed.
 
 #pragma once
 

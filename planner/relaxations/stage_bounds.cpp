@@ -15,7 +15,8 @@ int ceil_divide(int a, int b) {
   return (a + b - 1) / b;
 }
 
-/// The end of a tie of the first stage and the last one, without what stands between.
+/// The end of the exchange of tied weights between the first and the last stage, without the time
+/// between them.
 Time after_tie(const Head& head, const Beyond& beyond) {
   return beyond.tie == 0 ? 0 : head.fill_and_return + beyond.tie;
 }
@@ -77,15 +78,16 @@ void StageBounds::list_last_forwards() {
   }
 }
 
-/// What a tie takes at least between these devices and one more: the other stage may have more.
+/// Lower bound on the exchange of tied weights between these devices and one other; the other stage
+/// may have more devices.
 Time StageBounds::tie_with(int other, int device, int replicas, Bytes bytes) const {
   std::vector<int> members(index(replicas) + 1, other);
   std::iota(members.begin(), members.end() - 1, device);
   return least_all_reduce_time(space_.cluster(), space_.members(setting_, members), bytes).count();
 }
 
-/// For every stage, its tie with the later device that is nearest; and for a stage that ends the
-/// model, its tie with the stage that begins it, of which only device 0 is certain.
+/// For every stage, the tie with the nearest later device; for a stage that ends the model, the tie
+/// with the first stage, of which only device 0 is certain.
 void StageBounds::time_ties() {
   end_ties_.assign(shares_.size(), 0);
   for (const Tie& tie : space_.problem().profile.model.ties) {
@@ -116,7 +118,7 @@ std::size_t StageBounds::at(int layer, int device, int replicas) const {
          index(replicas);
 }
 
-/// The different costs among a stage's replicas, in time or in memory.
+/// The groups of a stage's replicas that differ in time or memory.
 const std::vector<StageBounds::Share>& StageBounds::shares(int device, int replicas) const {
   auto& shares = shares_[index(device) * index(most_replicas_ + 1) + index(replicas)];
   if (!shares.empty()) return shares;
@@ -134,9 +136,9 @@ const std::vector<StageBounds::Share>& StageBounds::shares(int device, int repli
   return shares;
 }
 
-/// Both directions: the least, over those who receive, of the slowest message they need for one
-/// microbatch. Where those who send take unlike times, the slowest message may be that of one who
-/// was ready earlier; then only the shortest is certain to come after each of them.
+/// In both directions: the minimum over receivers of the slowest message that each needs for one
+/// microbatch. If the senders take different times, the slowest message may come from a sender that
+/// was ready earlier; then only the shortest message is certain.
 HandOver StageBounds::slowest_needed(int device, int replicas, int next_replicas,
                                      Bytes boundary) const {
   const bool split = setting_.replicas == ReplicaPolicy::split;
@@ -178,7 +180,7 @@ HandOver StageBounds::transfer(int device, int replicas, int next_replicas, int 
                                 space_.boundary(setting_, device, cut));
 }
 
-/// Forwards before the first backward, at most, of one replica.
+/// Maximum number of forwards before the first backward, on one replica.
 int StageBounds::window(int stages_left, int device, int replicas) const {
   const int m = setting_.microbatches;
   const bool split = setting_.replicas == ReplicaPolicy::split;
@@ -194,8 +196,8 @@ int StageBounds::window(int stages_left, int device, int replicas) const {
   return split ? window : ceil_divide(window, replicas);
 }
 
-/// Microbatches the replica must hold, at least. Of those that take turns a later one may hold one
-/// less than the first.
+/// Least number of microbatches that the replica must hold. Of round-robin replicas, a later one
+/// may hold one less than the first.
 int StageBounds::in_flight(int stages_left, int replicas, int replica) const {
   const bool is_later = setting_.replicas == ReplicaPolicy::round_robin && replica > 0;
   const int m = setting_.microbatches;
@@ -220,12 +222,12 @@ StageBounds::Pass StageBounds::pass(const CostTable& table, const LayerRange& la
           table.backward_weight(layers).count()};
 }
 
-/// Weight gradients that are left of a replica when its last input gradient has been computed: its
-/// own, and as many as it may lag behind, `lead_` for each stage in front.
+/// Least number of weight gradients left on a replica when its last input gradient has ended: its
+/// own, and its lag, `lead_` for each stage in front.
 int StageBounds::least_left(int device, int replicas) const {
   const int lag = lead_ * ceil_divide(device, most_replicas_), m = setting_.microbatches;
   if (setting_.replicas == ReplicaPolicy::split) return std::min(lag + 1, m);
-  // Whoever a later replica's last microbatch comes from may have one less to do.
+  // The replica in front that sends a later replica's last microbatch may have one microbatch less.
   return std::max(std::min(lag / replicas + 1, (m - most_replicas_ + 1) / replicas), 1);
 }
 
@@ -242,7 +244,7 @@ ChunkMemory StageBounds::memory_of(const Share& share, const LayerRange& layers,
                       space_.holders(setting_, replicas));
 }
 
-/// Whatever recomputes or not, the first replica holds what one microbatch saves.
+/// With or without recomputation, the first replica holds the saved activations of one microbatch.
 bool StageBounds::is_too_large(const LayerRange& layers, int device, int replicas) const {
   const Share& first = shares(device, replicas).front();
   const ChunkMemory memory = memory_of(first, layers, replicas);
@@ -256,7 +258,7 @@ bool StageBounds::may_fit(const Share& share, const LayerRange& layers, int devi
   if (share.limit == std::numeric_limits<Bytes>::max()) return true;
   const bool computes = share.table->backward_input(layers) > Duration{0};
   const ChunkMemory memory = memory_of(share, layers, replicas);
-  // Once all have gone forward, weight gradients wait for those that have come back.
+  // After all forwards, the weight gradients of finished backwards wait.
   const bool split = setting_.replicas == ReplicaPolicy::split;
   const int waiting = splits_ && split ? std::min(least_left(device, replicas) - 1,
                                                   setting_.microbatches - in_flight)
@@ -266,8 +268,8 @@ bool StageBounds::may_fit(const Share& share, const LayerRange& layers, int devi
   return bytes_at(moment, {&memory, 1}, {&recompute, 1}, computes) <= share.limit;
 }
 
-/// After the stage's last backward, at least. A tie's owner waits for its user; the other way round
-/// is not counted.
+/// Lower bound on the time for tied weights after the stage's last backward. The owner of tied
+/// weights waits for the user; the opposite direction is not counted.
 Time StageBounds::tied(const LayerRange& layers, int device, int replicas) const {
   Time time = 0;
   const auto& ties = space_.problem().profile.model.ties;
@@ -337,7 +339,7 @@ OtherPasses StageBounds::others(const StageChoice& choice, int replicas, int las
   if (!all_forwards_first_) return {};
   const int last = setting_.microbatches - 1;
   if (setting_.replicas == ReplicaPolicy::split) return {last * choice.fill, last * choice.drain};
-  // Of stages with other degrees of tensor parallelism there may be more than is known here.
+  // Stages of other tensor-parallel degrees may have more replicas than this setting knows.
   if (finest_ > 1 || last_replicas <= 0) return {};
   return {last_forward_[index(last_replicas)] / replicas * choice.fill,
           (own_microbatches(replicas, 0) - 1) * choice.drain};
@@ -352,7 +354,7 @@ Time StageBounds::bound(const Head& head, const StageChoice& choice, const Layer
   for (const Share& share : shares(device, replicas)) {
     const int microbatches = own_microbatches(replicas, share.replica);
     const auto [forward, backward, weight] = pass(*share.table, layers, choice.recompute);
-    // Of replicas that take turns one may have a W more to do meanwhile than B.
+    // A round-robin replica may have one W more than B to do in that time.
     const Time more = split || replicas == 1 ? 0 : weight;
     const Time gaps =
         round_trip_gaps(forward, backward + weight, beyond.round_trip - more, ahead, microbatches);
@@ -364,7 +366,7 @@ Time StageBounds::bound(const Head& head, const StageChoice& choice, const Layer
   return bound;
 }
 
-/// Under GPipe: all ways forward, then all ways back.
+/// GPipe's bound: all forwards, then all backwards.
 Time StageBounds::bound_of_ways(const Head& head, const StageChoice& choice, int replicas,
                                 const Beyond& beyond) const {
   const OtherPasses own =

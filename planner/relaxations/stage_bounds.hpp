@@ -1,6 +1,5 @@
-// Bounds of a stage: how fast a plan could be at best, known from one of its stages and from what
-// its neighbours take at least. The exact search rests on them;
-// planner/relaxations/chain_bounds.hpp puts those of all stages together.
+// Lower bounds on a plan's step from one of its stages and from lower bounds on its neighbours.
+// planner/relaxations/chain_bounds.hpp combines those of all stages.
 //
 // One device. Take the stage on pipeline device s: forward f, recomputation and backward g for each
 // of m microbatches, and K forwards before its first backward. GPipe and 1F1B both give
@@ -28,32 +27,33 @@
 //   m > K:   max(0, D - (K-1)f) + max(0, D - (K-1)g) + floor((m-1)/K - 1) max(0, D - (K-1)(f+g))
 //   m <= K:  max(0, D - (m-1) min(f, g))                       all forwards first
 //
-// Under GPipe it idles longer. The last stage goes forward m times before it goes back, and each
-// way is as long as the longest of all stages makes it, of f and of g:
+// Under GPipe the device idles longer. The last stage runs all m forwards before its first
+// backward, and each phase is as long as the slowest stage makes it, in f and in g:
 //
 //   T  >=  H  +  f + D + g  +  (m-1) max f  +  (m-1) max g  +  max(post, A, R + tie)
 //
-// where stages in front of s, which may be the longest on the way back, are seen by R alone.
+// where stages in front of s, which may be the slowest in the backward phase, only count in R.
 //
 // For equal stages the bound is exact, (m + p - 1)(f + g), on every device at once; with transfers
 // it grows by 2c per microbatch, as 1F1B does.
 //
-// Split backwards (ZB-H1 and ZB-H2): g is the input gradient's part; the weight gradient w of a
-// microbatch is no part of anybody's round trip, fills what a device idles, and lags behind by so
-// many microbatches that l of them are left when its last g has ended:
+// Split backwards (ZB-H1 and ZB-H2): g is the input gradient alone. The weight gradient w of a
+// microbatch is in no round trip and fills idle time; it lags behind, so that l weight gradients
+// are left when the device's last g has ended:
 //
 //   T  >=  H  +  m (f + g) + (m - l) w  +  gaps  +  max(l w + post, A, R + tie)
 //
-// Between F k and B k the device has no more W to do than B; with g + w in place of g the gaps are
-// those of above. A(s+1) has l(s) w(s) + post(s) in place of post(s). What is known of l is how
-// many devices are in front: a stage has at least one.
+// Between F k and B k the device has at most as many W as B to do, so the gaps are those above with
+// g + w in place of g. A(s+1) has l(s) w(s) + post(s) in place of post(s). l is bounded by the
+// number of devices in front; it is at least one.
 //
-// Replicas. Under `split`, f and g are of the replica's rows. Under `round_robin`, a replica has
-// ceil(m/r) microbatches and a window of ceil(K/r); later ones in turn up to one less. Under GPipe,
-// the first microbatch of all goes back when that replica of the last stage has gone forward with
-// the last of its own, j: which came after floor(j/r) others on each stage. Where
-// replicas differ (rows, device kinds), chains take the least over replicas, transfers the least
-// over receivers of the slowest sender each needs, and a device's own load the most over replicas.
+// Replicas. Under `split`, f and g are those of the replica's rows. Under `round_robin`, a replica
+// has ceil(m/r) microbatches and a window of ceil(K/r); a later replica may have one less of each.
+// Under GPipe, the first backward of all starts on the last stage's first replica once that has run
+// the forward of its own last microbatch j, which came after floor(j/r) others on each stage of r
+// replicas. If replicas differ (rows, device kinds), chains take the minimum over replicas,
+// transfers the minimum over receivers of the slowest sender each needs, and a device's own load
+// the maximum over replicas.
 
 #pragma once
 
@@ -64,51 +64,52 @@
 
 namespace stagecraft {
 
-/// Idle time of a device with D behind it; see above.
+/// Idle time of a device with round trip D behind it; see above.
 Time round_trip_gaps(Time forward, Time backward, Time round_trip, int window, int microbatches);
 
-/// What a stage of GPipe does after the first microbatch, before those that later stages or, on the
-/// way back, earlier ones wait for. Nothing under other schedules.
+/// GPipe only: time of a stage's other forwards (backwards) between the first microbatch and the
+/// last one that later (earlier) stages wait for. Zero under other schedules.
 struct OtherPasses {
   Time forward = 0, backward = 0;
   void lower_to(const OtherPasses& other);
 };
 
-/// Of each way the longer one.
+/// The maximum of forwards and of backwards.
 OtherPasses most_of(const OtherPasses& a, const OtherPasses& b);
 
-/// What is known when a stage begins: time until its first forward can start, the same plus the
-/// drain after it.
+/// Lower bounds from the stages in front of a stage: time until its first forward can start, and
+/// that plus the drain.
 struct Head {
   Time fill = never;
   Time fill_and_drain = never;
-  Time fill_and_return = never;         ///< the same without what follows a last backward
-  OtherPasses others = {never, never};  ///< the most of these stages
+  Time fill_and_return = never;         ///< fill plus drain without the work after the last
+                                        ///< backward
+  OtherPasses others = {never, never};  ///< maximum over these stages
 };
 
-/// The stages behind one, at their best.
+/// Lower bounds from the stages behind a stage.
 struct Beyond {
-  Time round_trip = never;  ///< transfers included; never if nothing is within the limit
-  Time tie = 0;             ///< of the first stage and the last one
-  int last_replicas = 0;    ///< of the last stage, at most; 0: not known
-  OtherPasses others;       ///< the most of these stages
+  Time round_trip = never;  ///< with transfers; `never` if no stages are within the limit
+  Time tie = 0;             ///< tied weights of the first and the last stage
+  int last_replicas = 0;    ///< upper bound on the last stage's replicas; 0: unknown
+  OtherPasses others;       ///< maximum over these stages
 };
 
-/// How a stage would be set up, and what that costs its neighbours.
+/// A stage's recomputation, and the times that its neighbours see.
 struct StageChoice {
   Recompute recompute = Recompute::none;
   Time fill = 0;   ///< least forward over replicas
   Time drain = 0;  ///< least recomputation and backward, or its input gradient's part
-  Time left = 0;   ///< least weight gradients that are left when the last of those has ended
+  Time left = 0;   ///< least weight gradients left when its last input gradient has ended
   Time post = 0;
   OtherPasses others;
 };
 
-/// Whether `StageBounds` knows plans of this setting: one stage per device, under GPipe, 1F1B,
-/// ZB-H1 or ZB-H2.
+/// Whether `StageBounds` supports the setting: one stage per device, under GPipe, 1F1B, ZB-H1 or
+/// ZB-H2.
 bool has_chain_bounds(const Setting& setting);
 
-/// Both ways between two stages.
+/// Times of the messages between two stages, forward (`there`) and backward (`back`).
 struct HandOver {
   Time there = 0, back = 0;
 };
@@ -116,7 +117,7 @@ struct HandOver {
 /// Bounds on plans of one setting with one stage per device.
 class StageBounds {
  public:
-  /// Other stages may be of `finest` replicas where this setting has one
+  /// Other stages may have `finest` replicas on the devices of one replica of this setting
   /// (planner/relaxations/chain_bounds.hpp).
   StageBounds(const Space& space, const Setting& setting, int finest = 1);
 
@@ -124,41 +125,42 @@ class StageBounds {
   int most_replicas() const { return most_replicas_; }
 
   static Head start() { return {0, long_ago, 0, {}}; }
-  /// Nothing if it cannot fit with `stages_left` stages from here to the end, itself included.
+  /// The choice of least recomputation for the stage. Nothing if the stage cannot fit;
+  /// `stages_left` counts the stages to the end, itself included.
   std::optional<StageChoice> choose(const LayerRange& layers, int device, int replicas,
                                     int stages_left) const;
   /// A lower bound on the step of any plan with this stage.
   Time bound(const Head& head, const StageChoice& choice, const LayerRange& layers, int device,
              int replicas, int stages_left, const Beyond& beyond) const;
-  /// Whether this stage, and any longer one from the same layer, is beyond the limit by its load
-  /// alone.
+  /// Whether the load alone of this stage, and so of any longer one from the same layer, exceeds
+  /// the limit.
   bool is_too_long(const Head& head, const LayerRange& layers, int device, int replicas,
                    Time limit) const;
-  /// Whether the stage, of which `choose` knows nothing, and any longer one from the same layer are
-  /// beyond their devices' memory.
+  /// Whether this stage, for which `choose` found nothing, and any longer one from the same layer
+  /// exceed memory.
   bool is_too_large(const LayerRange& layers, int device, int replicas) const;
-  /// What the stage does after the first microbatch, if the last stage has at most so many
-  /// replicas.
+  /// The stage's `OtherPasses`, if the last stage has at most `last_replicas` replicas.
   OtherPasses others(const StageChoice& choice, int replicas, int last_replicas) const;
-  /// A microbatch between this stage and one of `next_replicas` behind it, at least.
+  /// Lower bound on the messages of a microbatch between this stage and one of `next_replicas`
+  /// replicas behind it.
   HandOver transfer(int device, int replicas, int next_replicas, int cut) const;
-  /// A tie of the first stage with this one; zero if it is not behind the one that begins the
-  /// model.
+  /// Time of the tied weights of the first stage with this one; zero if this is the first stage.
   Time end_tie(int device, int replicas) const;
 
  private:
-  /// A microbatch on one replica.
+  /// Times of a microbatch on one replica.
   struct Pass {
     Time forward = 0;
-    Time backward = 0;  ///< with recomputation, without `weight`
-    Time weight = 0;    ///< where backwards are split
+    Time backward = 0;  ///< includes recomputation, excludes `weight`
+    Time weight = 0;    ///< weight gradient, if backwards are split
     Time whole() const { return forward + backward + weight; }
   };
-  /// Replicas alike; of those that take turns the first has the most microbatches.
+  /// A group of replicas with equal costs. Of round-robin replicas, the first one has the most
+  /// microbatches.
   struct Share {
     const CostTable* table = nullptr;
     Bytes limit = 0;
-    int replica = 0;  ///< the first of them
+    int replica = 0;  ///< first replica of the group
   };
 
   std::size_t at(int layer, int device, int replicas) const;
@@ -187,18 +189,21 @@ class StageBounds {
   int finest_ = 1;
   int layers_ = 0, devices_ = 0, most_stages_ = 0, most_replicas_ = 1;
   bool all_forwards_first_ = false;
-  bool splits_ = false;                 ///< backwards
-  int lead_ = 1;                        ///< times as far ahead as 1F1B: two of ZB-H2
-  bool window_counts_devices_ = false;  ///< see Space::plan: 1F1B whose replicas take turns
+  bool splits_ = false;                 ///< backwards are split
+  int lead_ = 1;                        ///< warm-up as a multiple of 1F1B's: 2 for ZB-H2
+  bool window_counts_devices_ = false;  ///< 1F1B with round-robin replicas (see Space::plan)
   std::vector<int> warm_up_;
-  /// By the most replicas of the last stage: the last microbatch of its first replica, at least.
+  /// By the last stage's maximum number of replicas: lower bound on the last microbatch of its
+  /// first replica.
   std::vector<int> last_forward_;
 
   mutable ExposedSums sums_;
   mutable std::vector<std::vector<Share>> shares_;  ///< [device, replicas]
-  mutable std::vector<HandOver> transfers_;   ///< [layer, device, replicas, next]; -1: not yet
-  std::vector<std::vector<Time>> tie_times_;  ///< [tie][device, replicas]: with any later device
-  std::vector<Time> end_ties_;                ///< [device, replicas]: with device 0
+  mutable std::vector<HandOver> transfers_;   ///< [layer, device, replicas, next]; -1: not computed
+                                              ///< yet
+  std::vector<std::vector<Time>> tie_times_;  ///< [tie][device, replicas]: tie with the nearest
+                                              ///< later device
+  std::vector<Time> end_ties_;                ///< [device, replicas]: tie with device 0
 };
 
 }  // namespace stagecraft

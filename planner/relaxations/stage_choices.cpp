@@ -13,7 +13,7 @@ double in_double(Bytes count) {
   return static_cast<double>(count);
 }
 
-/// What the choices of its layers add to a sum, of which those before each layer add so much.
+/// The contribution of the layers' recomputation to the sum, from the prefix sums `again`.
 double by_layers(const StageChoices::Choice& choice, const std::vector<double>& again) {
   if (again.empty() || choice.recompute == Recompute::full) return 0;
   return again[index(choice.end)] - again[index(choice.first)];
@@ -58,7 +58,7 @@ SparseWeighting::SparseWeighting(const Weighting& weights) : constant_(weights.c
   }
 }
 
-/// How many pairs are not zero.
+/// Adds the pairs that are not zero, and returns their number.
 template <class Kind, int count>
 std::ptrdiff_t SparseWeighting::add(const Parts<Kind, count>& parts) {
   std::ptrdiff_t added = 0;
@@ -117,7 +117,7 @@ void StageChoices::list_layers_again(const Space& space, const std::vector<Recom
   }
 }
 
-/// What the layer had best do again; null: nothing.
+/// The recomputation of the layer with the least weighted sum; null: none.
 const StageChoices::LayerAgain* StageChoices::best_again(int stage, int layer,
                                                          const StageParts& weights) const {
   const LayerAgain* best = nullptr;
@@ -131,8 +131,8 @@ const StageChoices::LayerAgain* StageChoices::best_again(int stage, int layer,
   return best;
 }
 
-/// What the layers before each one add to a sum together, if each does again what has least of it.
-/// Empty if that is nothing.
+/// Prefix sums, over layers, of the least weighted sum by recomputation. Empty if no layer
+/// recomputes.
 std::vector<double> StageChoices::least_again(int stage, const StageParts& weights) const {
   if (!layers_choose() || weights[Part::in_flight] == 0) return {};
   std::vector<double> sums{0};
@@ -143,12 +143,13 @@ std::vector<double> StageChoices::least_again(int stage, const StageParts& weigh
   return sums;
 }
 
-/// Stages that no others lead to, or that lead to no others, are left out from the beginning: there
-/// may be very many.
+/// Lists the choices. Those that no choice of the stage before leads to, or that lead to no choice
+/// of the next stage, are left out at once, since there may be very many.
 void StageChoices::list(const Space& space, const std::vector<Recompute>& again) {
   constexpr std::size_t most = 3'000'000;
   const int stages = costs_->stages(), layers = costs_->layers();
-  // Ends of a stage that others can lead to, and firsts of a stage from which others go on.
+  // Layers at which a stage can end so that the stages before reach it, and first layers from which
+  // the stages behind can continue.
   std::vector<std::vector<char>> onward(index(stages + 1), std::vector<char>(index(layers + 1)));
   onward[index(stages)][index(layers)] = 1;
   const auto goes_on = [&](int stage, int first, int end) {
@@ -242,7 +243,7 @@ StageParts StageChoices::parts(int stage, const Choice& choice) const {
     parts[Part::in_flight] = in_double(memory.input + kept);
     parts[Part::waiting] = in_double(memory.input + memory.saved_for_weight);
   }
-  // What takes no time never shows: it ends at the instant it begins.
+  // A backward that takes no time ends at the instant it begins, so it makes no peak.
   if (costs.backward_input == 0) return parts;
   parts[Part::busy] = 1;
   parts[Part::turn] = in_double(rebuilt + memory.workspace + memory.output + memory.input);
@@ -291,7 +292,8 @@ Weighting StageChoices::parts(const std::vector<Choice>& layout, const Weighting
   return parts;
 }
 
-/// Of all ranges of layers, once for stages that cost the same, unless they are so many.
+/// Computes the quantities of all ranges of layers, once for stages of equal costs, unless there
+/// are too many.
 void StageChoices::list_parts() {
   constexpr std::size_t most = 200'000;
   if (costs_->places() > most) return;
@@ -299,7 +301,9 @@ void StageChoices::list_parts() {
   for (int s = 0; s < costs_->stages(); ++s) {
     for (const Choice& choice : of(s)) {
       StageParts& own = (*table)[place_of(s, choice)];
-      if (own[Part::layers] == 0) own = parts(s, choice);  // else one of its kind has been here
+      if (own[Part::layers] == 0)
+        own = parts(s, choice);  // else a stage of equal costs has filled
+                                 // it
     }
   }
   table_ = std::move(table);
@@ -330,13 +334,13 @@ void StageChoices::keep(int stage, const std::function<bool(const Choice&)>& kee
   find_places();
 }
 
-/// Of each choice of a stage, with the cut behind it.
+/// The sum of each choice of a stage with the cut behind it.
 void StageChoices::weigh(int stage, const Weighting& sum, std::vector<double>& costs) const {
   const std::vector<Choice>& choices = of(stage);
   const StageParts& weights = sum.stages[index(stage)];
   const CutParts& cut_weights = sum.cuts[index(stage)];
   costs.assign(choices.size(), 0.0);
-  // Of what a device holds only its own stages weigh anything.
+  // In a sum of a memory peak only the device's own stages have weights.
   if (weights == StageParts{} && cut_weights == CutParts{}) return;
   std::vector<double> cuts(index(costs_->layers() + 1));
   for (int end = 1; end < costs_->layers(); ++end)
@@ -379,7 +383,7 @@ StageChoices::Onward StageChoices::onward(const Weighting& sum) const {
 StageChoices::Least StageChoices::least(const Weighting& sum, double most, Onward& scratch) {
   weigh(sum, scratch);
   Least found{.value = sum.constant + scratch.least.front().front(), .layout = {}};
-  // Forth, too: what leads to a first layer at the least.
+  // Forward distances, too: the least sum of the stages before a first layer.
   std::vector<double> before(index(costs_->layers() + 1), infinite), after;
   before.front() = sum.constant;
   int next = 0;

@@ -1,12 +1,12 @@
-// What each stage of a pipeline may be: which layers, and whether they recompute.
+// The choices of each stage of a pipeline: its layers, and whether it recomputes.
 //
-// Where layers choose for themselves what they do again, a stage that does not recompute as a whole
-// has the best of their choices by whatever weights a sum has: layer by layer, since sums are.
+// With recomputation per layer, a stage that does not recompute as a whole takes, layer by layer,
+// the recomputation with the least weighted sum.
 //
 // A layout is one choice per stage, each beginning where the one before it ends. Sums over stages,
-// of what a path takes or of what a device holds (planner/relaxations/path_bound.hpp), have their
-// least along a shortest path over (stage, layer); forth and back it says of each choice what every
-// layout with it has at least. Choices that are too much by any sum are left out for good.
+// of time along a path or of bytes on a device (planner/relaxations/path_bound.hpp), have their
+// minimum along a shortest path over (stage, layer). Forward and backward distances give the least
+// sum of all layouts with a given choice; choices above the limit of any sum are removed for good.
 
 #pragma once
 
@@ -21,9 +21,10 @@
 
 namespace stagecraft {
 
-/// What a stage has of all that sums may weigh: nanoseconds, bytes, and layers. `in_flight` is
-/// bytes per microbatch, `waiting` those of one whose W is to come, `turn` bytes while its B or I
-/// runs, and `split_turn` more of them if it is an I; `busy` is 1 if that takes any time.
+/// The quantities of a stage that sums can weigh, in nanoseconds, bytes, and layers. `in_flight` is
+/// bytes per microbatch in flight, `waiting` bytes of a microbatch whose W is still to come, `turn`
+/// bytes during its B or I, `split_turn` additional bytes if it is an I; `busy` is 1 if that takes
+/// any time.
 enum class Part {
   forward,
   backward,
@@ -40,11 +41,11 @@ enum class Part {
   busy,
   layers
 };
-/// And what the cut behind it has: nanoseconds.
+/// The quantities of the cut behind a stage, in nanoseconds: forward (`there`) and backward
+/// (`back`).
 enum class CutPart { there_latency, there_occupancy, back_latency, back_occupancy };
 
-/// Of all parts so much, or weights of all of them; a pair is what processors have vector
-/// instructions for.
+/// A vector of all quantities, or of their weights. Pairs fit the processor's vector instructions.
 template <class Kind, int count>
 class Parts {
  public:
@@ -58,7 +59,7 @@ class Parts {
     for (std::size_t i = 0; i < values_.size(); ++i)
       values_[i] = std::max(values_[i], other.values_[i]);
   }
-  /// Sum of the products of each.
+  /// Scalar product.
   friend double weighed(const Parts& weights, const Parts& parts) {
     double even = 0, odd = 0;
     for (std::size_t i = 0; i < weights.values_.size(); i += 2) {
@@ -80,10 +81,11 @@ class Parts {
 using StageParts = Parts<Part, 14>;
 using CutParts = Parts<CutPart, 4>;
 
-/// A layout's stages, the cuts behind them, and 1; or the weights of a sum over them.
+/// The quantities of a layout's stages and cuts, with the constant 1; or the weights of a sum over
+/// them.
 struct Weighting {
   std::vector<StageParts> stages;
-  std::vector<CutParts> cuts;  ///< the last stage has one, too, which weighs nothing
+  std::vector<CutParts> cuts;  ///< also one for the last stage, with weight zero
   double constant = 0;
 
   Weighting() = default;
@@ -92,15 +94,16 @@ struct Weighting {
   void add(const Weighting& other, double weight);
 };
 
-/// Of a path, in nanoseconds; `tie` is what one takes.
+/// The weights whose sum is the length of a path in nanoseconds; `tie` is the time of one exchange
+/// of tied weights.
 Weighting lengths(const PassCounts& path, double tie);
 
-/// Weights most of which are zero: a path passes few parts of a stage, a device is full by its own
-/// stages only.
+/// Sparse weights: a path passes few parts of a stage, and a memory peak only involves its device's
+/// stages.
 class SparseWeighting {
  public:
   explicit SparseWeighting(const Weighting& weights);
-  /// Of all parts, stage by stage, the stage and then the cut behind it, and the constant.
+  /// The weighted sum of a layout: each stage, then the cut behind it, and the constant.
   double weighed(const Weighting& layout) const;
 
  private:
@@ -110,7 +113,8 @@ class SparseWeighting {
   };
   struct Stage {
     std::size_t stage;
-    std::ptrdiff_t own, cut;  ///< how many of `pairs_`, after those of the stages before
+    std::ptrdiff_t own, cut;  ///< numbers of this stage's entries in `pairs_`, which follow those
+                              ///< of the stages before
   };
   template <class Kind, int count>
   std::ptrdiff_t add(const Parts<Kind, count>& parts);
@@ -127,48 +131,48 @@ class StageChoices {
     bool operator==(const Choice&) const = default;
   };
 
-  /// All that the space allows within the limit of `costs`. Those outlive it.
+  /// All choices that the space allows within the limit of `costs`, which must outlive this.
   StageChoices(const Space& space, const PipelineCosts& costs, const TimedOrder& order,
                const std::vector<Recompute>& again);
 
   /// Too many choices to store; the list is empty then.
   bool are_too_many() const { return are_too_many_; }
-  /// A stage has none left: there is no layout.
+  /// Whether some stage has no choice left, so that there is no layout.
   bool are_none() const;
   std::size_t count() const;
-  /// That can be made of them.
+  /// Number of layouts that the choices allow.
   double layouts() const;
-  /// Sorted by their first layers.
+  /// The choices of a stage, sorted by first layer.
   const std::vector<Choice>& of(int stage) const { return of_[static_cast<std::size_t>(stage)]; }
-  /// Where those that begin at this layer begin in `of`.
+  /// Place in `of` of the first choice that begins at this layer.
   std::size_t place(int stage, int first) const {
     return places_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(first)];
   }
   bool has(int stage, const Choice& choice) const;
   StageParts parts(int stage, const Choice& choice) const;
-  /// Whether layers choose for themselves what they do again.
+  /// Whether recomputation is chosen per layer.
   bool layers_choose() const { return !layers_again_.empty(); }
-  /// Of each part what any choice of a stage has at the most, and any that takes no time.
+  /// The maximum of each quantity over a stage's choices, and over those that take no time.
   struct Most {
     StageParts any, idle;
   };
   Most most(int stage) const;
   CutParts cut(int stage, int end) const;
-  /// All parts of a layout in which layers do nothing again by themselves.
+  /// The quantities of a layout without recomputation per layer.
   Weighting parts(const std::vector<Choice>& layout) const {
     return parts(layout, Weighting(costs_->stages()));
   }
-  /// The same where they do what has the least of the sum.
+  /// The quantities of a layout with the recomputation per layer that minimises `sum`.
   Weighting parts(const std::vector<Choice>& layout, const Weighting& sum) const;
 
-  /// Leaves out choices of which a sum over one stage alone says that they are above `most`.
+  /// Removes choices whose sum over this stage alone is above `most`.
   void leave_out_single(int stage, const StageParts& weights, double most);
 
-  /// Leaves out others of this stage.
+  /// Keeps only the stage's choices for which `keeps` is true.
   void keep(int stage, const std::function<bool(const Choice&)>& keeps);
 
-  /// What a sum has of each choice, and how it goes on from a stage and its first layer at the
-  /// least, without the constant.
+  /// The sum of each choice, and the least sum from a stage and its first layer to the end, without
+  /// the constant.
   struct Onward {
     std::vector<std::vector<double>> costs;  ///< [stage][place in `of`]
     std::vector<std::vector<double>> least;  ///< [stage][first layer]
@@ -179,16 +183,16 @@ class StageChoices {
     double value = 0;  ///< infinite: there is no layout
     std::vector<Choice> layout;
   };
-  /// The least of a sum, and a layout that has it. Layouts above `most` do not count, and choices
-  /// that only they have are left out. `scratch` is room for what it needs, to be used again.
+  /// The least value of a sum, and a layout that attains it. Choices all of whose layouts are above
+  /// `most` are removed. `scratch` is working memory, which can be reused.
   Least least(const Weighting& sum, double most, Onward& scratch);
 
-  /// Steps of about ten nanoseconds that `least` takes.
+  /// Effort of `least`, in steps of about ten nanoseconds.
   std::int64_t steps() const { return static_cast<std::int64_t>(count()) * 2; }
 
  private:
-  /// What a layer may do again by itself: so much longer is a backward, and so many bytes fewer
-  /// stay of a microbatch.
+  /// A choice of recomputation of one layer: extra time of a backward, and bytes saved per
+  /// microbatch.
   struct LayerAgain {
     double longer = 0, saved = 0;
     double weighed(const StageParts& weights) const {
@@ -217,8 +221,9 @@ class StageChoices {
   bool are_too_many_ = false;
   std::vector<std::vector<Choice>> of_;                   ///< per stage
   std::vector<std::vector<std::size_t>> places_;          ///< [stage][layer]
-  std::shared_ptr<const std::vector<StageParts>> table_;  ///< see `list_parts`
-  /// [stage][layer]: beside nothing; empty where layers do not choose.
+  std::shared_ptr<const std::vector<StageParts>> table_;  ///< quantities of all ranges of layers
+                                                          ///< (see `list_parts`)
+  /// [stage][layer]: choices beside recomputing nothing; empty without recomputation per layer.
   std::vector<std::vector<std::vector<LayerAgain>>> layers_again_;
 };
 

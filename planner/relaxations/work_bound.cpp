@@ -13,16 +13,16 @@ namespace stagecraft {
 
 namespace {
 
-/// Whether a device's first stage is the device's number in the pipeline.
+/// Whether stages are placed so that device d has stage d first.
 bool starts_in_line(StagePlacement placement) {
   return placement != StagePlacement::bidirectional;
 }
 
 }  // namespace
 
-/// What the layer may do again, as cheap as on any kind of device, and what it saves less for that
-/// while a microbatch is in the layers behind it. All of it again, or a part first if that is
-/// cheaper for what it saves: then the rest.
+/// Adds the layer's choices of recomputation, at the cost on the cheapest kind of device, with the
+/// bytes that they free while a microbatch is in the layers behind. These are the layer as a whole,
+/// or first a part of it if that is cheaper per byte, then the rest.
 void ColumnBounds::add_again(Work& work, const std::vector<const CostTable*>& tables, int layer,
                              double saved, double behind) const {
   std::vector<std::pair<double, double>> ways;  // time, and bytes saved
@@ -43,7 +43,7 @@ void ColumnBounds::add_again(Work& work, const std::vector<const CostTable*>& ta
   }
   if (may_be_whole) add(Recomputed::full);
   std::ranges::sort(ways, {}, &std::pair<double, double>::second);
-  // The lower convex hull of what each takes for what it saves, from nothing on.
+  // The lower convex hull of time over bytes saved, starting at (0, 0).
   std::vector<std::pair<double, double>> hull{{0, 0}};
   const auto is_above = [](const auto& from, const auto& middle, const auto& to) {
     return (middle.first - from.first) * (to.second - from.second) >=
@@ -59,7 +59,7 @@ void ColumnBounds::add_again(Work& work, const std::vector<const CostTable*>& ta
   }
 }
 
-/// What the layers save, and for how long; the least of all kinds of device.
+/// Adds the layers' saved bytes times the time they are held; the minimum over kinds of device.
 void ColumnBounds::add_memory(Work& work, const std::vector<const CostTable*>& tables) const {
   double behind = 0;
   for (int layer = space_.layers() - 1; layer >= 0; --layer) {
@@ -85,7 +85,7 @@ const ColumnBounds::Work& ColumnBounds::work(const Setting& setting) {
   const auto key = std::tuple(setting.choice, setting.peers, setting.microbatch, setting.whole());
   const auto known = works_.find(key);
   if (known != works_.end()) return known->second;
-  // The fastest kind of device for each layer.
+  // The cost tables of all kinds of device; each layer takes its fastest.
   std::vector<const CostTable*> tables;
   for (int device = 0; device < space_.devices(setting); ++device) {
     const CostTable* table = &space_.whole_microbatch(setting, device);
@@ -123,7 +123,8 @@ const ColumnBounds::Work& ColumnBounds::work(const Setting& setting) {
   return works_.emplace(key, std::move(work)).first->second;
 }
 
-/// The layers that take most together, alike, and the others; `layers` has the longest first.
+/// Splits the layers into the group of equal layers with the most time in all, and the others;
+/// `layers` is sorted, longest first.
 void ColumnBounds::add_packing(Work& work, const std::vector<Time>& layers) {
   constexpr std::size_t most_others = 8;
   std::size_t begin = 0;
@@ -139,13 +140,13 @@ void ColumnBounds::add_packing(Work& work, const std::vector<Time>& layers) {
   }
 }
 
-/// The least C of a microbatch's time per device; see above.
+/// The least C of the packing bound, per microbatch (see work_bound.hpp).
 Time ColumnBounds::packing(const Work& work, int devices) {
   if (work.block == 0) return 0;
   const double block = static_cast<double>(work.block);
   for (int each = (work.blocks + devices - 1) / devices;; ++each) {
     const int spare = each * devices - work.blocks;
-    // Room for all of the others but the first i.
+    // Tests for room for all other layers but the first i.
     Time longer = std::accumulate(work.others.begin(), work.others.end(), Time{0});
     for (std::size_t i = work.others.size() + 1; i-- > 0;) {
       if (i < work.others.size()) longer -= work.others[i];
@@ -155,15 +156,15 @@ Time ColumnBounds::packing(const Work& work, int devices) {
         if (spare == 0) continue;
         least = std::max(least, static_cast<double>(longer) / spare - block);
       }
-      // Where one more of the others would have room, the next round knows better.
+      // If one more of the others would fit, the next round gives the tighter value.
       if (i > 0 && least >= static_cast<double>(work.others[i - 1])) continue;
       if (least < block) return each * work.block + static_cast<Time>(least);
     }
   }
 }
 
-/// Bytes of a column's devices that parameters, gradients and optimizer leave; below zero if they
-/// do not fit, infinite without a limit.
+/// Bytes of a column's devices that parameters, gradients and optimizer states leave; negative if
+/// these do not fit, infinite without a limit.
 double ColumnBounds::room(const Setting& setting) const {
   double room = 0;
   for (int device = 0; device < *setting.depth; ++device) {
@@ -178,7 +179,7 @@ double ColumnBounds::room(const Setting& setting) const {
   return room - static_cast<double>(memory.parameters + memory.gradients + memory.optimizer);
 }
 
-/// The least step that leaves memory for what is saved and time for what is recomputed.
+/// The least step with enough memory for saved activations and enough time for recomputation.
 double ColumnBounds::memory_bound(const Setting& setting, const Work& work) const {
   const double room = this->room(setting);
   if (room <= 0) return static_cast<double>(never);
@@ -189,7 +190,7 @@ double ColumnBounds::memory_bound(const Setting& setting, const Work& work) cons
   for (const auto& [again, kept] : work.kept) {
     const double more = microbatches * again / depth, less = microbatches * kept / room;
     if (busy + more >= held - less) {
-      // A part of this layer's, where both meet.
+      // The fraction of this layer at which memory and time balance.
       const double part = (held - busy) / (more + less);
       return busy + part * more;
     }
@@ -199,7 +200,7 @@ double ColumnBounds::memory_bound(const Setting& setting, const Work& work) cons
   return std::max(busy, held);
 }
 
-/// With one stage per device, in line.
+/// The taper bound, for one stage per device in pipeline order.
 double ColumnBounds::taper_bound(const Setting& setting, const Work& work) {
   const double fill = setting.splits_backward ? work.forward_share : 1;
   const double microbatches = setting.microbatches, all = static_cast<double>(work.all);
@@ -219,7 +220,7 @@ Time ColumnBounds::bound(const Setting& setting) {
     least = std::max(least, microbatches * ((layers + depth - 1) / depth) * time);
   }
   least = std::max(least, microbatches * packing(work, static_cast<int>(depth)));
-  // Rounding of the sums must not lift the bound.
+  // Factor that keeps rounding of the sums from raising the bound.
   constexpr double safe = 1 - 1e-9;
   double more = memory_bound(setting, work);
   if (setting.placement == StagePlacement::linear) {
@@ -228,7 +229,6 @@ Time ColumnBounds::bound(const Setting& setting) {
   return std::max(least, static_cast<Time>(safe * more));
 }
 
-/// For so long a layer occupies one of the setting's devices, at the least.
 std::vector<Time> ColumnBounds::least_by_layer(const Setting& setting) const {
   const bool split = setting.replicas == ReplicaPolicy::split;
   const int replicas = split ? space_.most_replicas(setting) : 1;
@@ -237,7 +237,8 @@ std::vector<Time> ColumnBounds::least_by_layer(const Setting& setting) const {
   std::int64_t before = 0;
   for (int count = 1; count <= replicas; ++count) {
     const std::int64_t rows = (setting.microbatch + count - 1) / count;
-    if (rows == before) continue;  // more replicas with the same share occupy more devices as long
+    // More replicas with the same share only occupy more devices for the same time.
+    if (rows == before) continue;
     before = rows;
     for (const int device : kinds) {
       const CostTable& table = space_.table(setting, device, rows);
@@ -267,7 +268,7 @@ Time ColumnBounds::least_of_all(const Setting& setting) {
 
 Time ColumnBounds::least_of_any_kind() {
   const auto layers = static_cast<std::size_t>(space_.layers());
-  // By microbatch: what a layer's forward and backward occupy of single devices.
+  // By microbatch size: degree and times of the layers' forward and backward on single devices.
   std::map<std::int64_t, std::pair<int, std::vector<Time>>> least;
   std::set<std::tuple<std::int64_t, int, int, ReplicaPolicy>> known;
   for (const Setting& setting : space_.settings()) {

@@ -1,5 +1,5 @@
-// Lower bounds for pipelines that are copied, in no time: of a setting of columns
-// (planner/space/space.hpp), before anybody has cut its layers.
+// Closed-form lower bounds for a setting of columns, identical pipeline replicas
+// (planner/space/space.hpp), over all ways to cut the layers.
 //
 //   work     m W / p                  W: forward and backward of a microbatch, all layers; p
 //                                     devices
@@ -37,31 +37,32 @@ class ColumnBounds {
  public:
   explicit ColumnBounds(const Space& space) : space_(space) {}
 
-  /// No plan of this setting of columns that fits is faster; `never` if it cannot hold its
-  /// parameters.
+  /// Lower bound on the plans of this setting of columns that fit; `never` if the parameters alone
+  /// do not fit.
   Time bound(const Setting& setting);
-  /// No plan of a setting without columns is faster, whatever replicas its stages have: its work,
-  /// spread over all devices. r replicas of a layer occupy as many devices for as long as the
-  /// largest share takes one.
+  /// Lower bound on the plans of a setting with any numbers of replicas: the work, spread over all
+  /// devices. r replicas of a layer occupy r devices for the time of the largest share.
   Time least_of_all(const Setting& setting);
-  /// No plan of the problem's microbatches and degrees is faster, whatever layers its stages hold
-  /// on whatever devices, each stage with a degree of its own: the work, where every layer has the
-  /// degree and the replicas that make it least. 0 for plans without a flush.
+  /// Lower bound on all plans of the problem, with any layers and devices for each stage and
+  /// different degrees: the work, with the cheapest degree and number of replicas for every layer.
+  /// 0 for plans without a flush.
   Time least_of_any_kind();
-  /// What each layer occupies devices for at least, for one microbatch: of all its replicas.
+  /// Least device time of each layer for one microbatch, summed over its replicas.
   std::vector<Time> least_by_layer(const Setting& setting) const;
 
  private:
-  /// What layers take at least, of one column's share of a microbatch.
+  /// Least costs of the layers for one column's share of a microbatch.
   struct Work {
     Time all = 0;
     Time least_forward = never, least_backward = never;
-    double forward_share = 1;                 ///< of forward and backward, at the least
-    std::vector<std::pair<Time, int>> heavy;  ///< so many layers take so much or more
-    Time block = 0;                           ///< what `blocks` layers take each
+    double forward_share = 1;                 ///< least share of the forward in forward and
+                                              ///< backward
+    std::vector<std::pair<Time, int>> heavy;  ///< (time, number of layers that take at least that)
+    Time block = 0;                           ///< time of each of the `blocks` equal layers
     int blocks = 0;
     std::vector<Time> others;  ///< the longest of the rest, longest first
-    /// What is done again, and what a layer saves less for it times how long, cheapest first.
+    /// Choices of recomputation: (extra time, saved bytes times the time they would be held),
+    /// cheapest first.
     std::vector<std::pair<double, double>> kept;
     double all_kept = 0;
   };
@@ -78,7 +79,7 @@ class ColumnBounds {
 
   const Space& space_;
   std::map<std::tuple<int, int, std::int64_t, std::int64_t>, Work> works_;
-  /// What `least_by_layer` comes to, by all that it asks of a setting.
+  /// Results of `least_by_layer`, by the properties of a setting that they depend on.
   std::map<std::tuple<int, int, std::int64_t, std::int64_t, int, int, int, bool, bool>, Time> sums_;
 };
 
