@@ -27,7 +27,7 @@ class Annealing {
         random_(seed) {}
 
   Layout run(double hot) {
-    constexpr double cold = 2e-5;  // a part of the step, as `hot` is
+    constexpr double cold = 2e-5;  // final temperature as a fraction of the step
     const std::int64_t all = std::max(effort_.left, std::int64_t{1});
     while (!effort_.is_spent()) {
       const double rest = static_cast<double>(effort_.left) / static_cast<double>(all);
@@ -71,7 +71,8 @@ class Annealing {
     best_step_ = step_;
   }
 
-  /// Whether other stages of the device now recompute than before, where some do.
+  /// Chooses at random which stages of the device recompute. Returns false if none recomputed
+  /// before, or if the device does not fit.
   bool recomputes_otherwise(Layout& layout, int device) {
     const std::vector<int> stages = stages_of(setting_, layout, device);
     const auto recomputes = [&](int s) { return layout.recompute[index(s)] == Recompute::full; };
@@ -82,7 +83,8 @@ class Annealing {
     return clock_.may_fit(layout, device);
   }
 
-  /// Neighbours are alike to the clock, stages of a device to its memory; far ones make another
+  /// Chooses the other stage of a move, at random among a neighbour, which changes the step little,
+  /// a stage of the same device, which changes memory little, and any stage, which changes the
   /// shape.
   int other(int stage) {
     const int stages = layout_.stages(), devices = layout_.pipeline_devices();
@@ -101,7 +103,7 @@ class Annealing {
     return true;
   }
 
-  /// Both stages' devices, recomputing as little as it takes.
+  /// Lets the devices of both stages recompute as little as they must. Returns whether both fit.
   bool fits(Layout& layout, int first, int last) {
     for (const int stage : {first, last}) {
       const int device = setting_.device_of(stage, layout.pipeline_devices());

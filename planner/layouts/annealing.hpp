@@ -1,7 +1,7 @@
-// Better layouts by simulated annealing (Kirkpatrick, Gelatt and Vecchi 1983), where moving one
-// layer at a time ends too soon: with few microbatches several stages per device are best if they
-// grow towards the middle of a pipeline and shrink again, and on the way there most single steps
-// make it slower.
+// Better layouts by simulated annealing (Kirkpatrick, Gelatt and Vecchi 1983), for cases in which
+// local search by single layers ends too early: with few microbatches and several stages per
+// device, the best stages grow towards the middle of the pipeline and shrink again, and most single
+// moves on the way there make the step longer.
 
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace stagecraft {
 
-/// The best layout that a walk of so much effort comes across, or the one it began with: one layer
-/// goes from a stage to another one, often of the same device, and both stages' devices recompute
-/// what they then must; or other stages of a device recompute than before. At first steps may get
-/// longer by about this part of the step. Always the same one for the same input and seed. The
-/// layout it begins with may fit.
+/// Returns the best layout found with this effort, or the initial one. A move shifts one layer from
+/// a stage to another one, often of the same device, and lets both devices recompute as much as
+/// they must; or it changes which stages of a device recompute. `heat` is the initial temperature
+/// as a fraction of the step. The initial layout must pass `may_fit`. Deterministic for the same
+/// input and seed.
 Layout anneal(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
               double heat, unsigned seed, Effort& effort);
 

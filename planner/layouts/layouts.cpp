@@ -25,7 +25,8 @@ Time time_of(const CostTable& table, const Setting& setting, const LayerRange& l
   return (table.forward(layers) + back).count();
 }
 
-/// The cut after `first` that comes closest to so much time, with enough layers left behind it.
+/// The cut after `first` with which the stage comes closest to this much time, and which leaves
+/// enough layers for the stages behind.
 int nearest_cut(const CostTable& table, const Setting& setting, int first, int last, double goal) {
   const auto distance = [&](int end) {
     return std::abs(static_cast<double>(time_of(table, setting, {first, end})) - goal);
@@ -35,8 +36,8 @@ int nearest_cut(const CostTable& table, const Setting& setting, int first, int l
   return end;
 }
 
-/// Cuts around the stages that are fixed: the layers between two of them are shared by the stages
-/// between, by their weights. Nothing if those have too few layers.
+/// Cuts around fixed stages: the layers between two fixed stages go to the stages between them in
+/// proportion to their weights. Nothing if there are too few layers.
 std::optional<std::vector<int>> cuts_around_fixed(const Space& space, const Setting& setting,
                                                   const std::vector<double>& weights) {
   const CostTable& table = space.whole_microbatch(setting, 0);
@@ -49,7 +50,7 @@ std::optional<std::vector<int>> cuts_around_fixed(const Space& space, const Sett
       cuts.push_back(fixed->end);
       continue;
     }
-    int next = stage;  // fixed, or the end
+    int next = stage;  // the next fixed stage, or the end
     double all = 0;
     for (; next < stages && !space.fixed_layers(next); ++next) all += weights[index(next)];
     const int end = next == stages ? space.layers() : space.fixed_layers(next)->first;
@@ -63,8 +64,8 @@ std::optional<std::vector<int>> cuts_around_fixed(const Space& space, const Sett
   return cuts;
 }
 
-/// Stages one after the other, each with the time that `goal` says at its turn; it learns what they
-/// took.
+/// Cuts stages one after the other, each near the time that `goal` returns for it; `learn` is told
+/// the time it got.
 template <class Goal, class Learn>
 Layout filled(const Space& space, const Setting& setting, const std::vector<int>& replicas,
               const Goal& goal, const Learn& learn) {
@@ -83,7 +84,8 @@ Layout filled(const Space& space, const Setting& setting, const std::vector<int>
   return layout;
 }
 
-/// What a device's share of all layers takes.
+/// The time that each pipeline device should take: its share of all layers by its number of
+/// replicas.
 std::vector<double> shares(const Space& space, const Setting& setting,
                            const std::vector<int>& replicas) {
   const auto all = static_cast<double>(
@@ -94,8 +96,8 @@ std::vector<double> shares(const Space& space, const Setting& setting,
   return shares;
 }
 
-/// The layout around fixed stages, if there are any. Stages of a device share what its fixed ones
-/// leave of its share, by the weight of their turn.
+/// The layout around fixed stages, if there are any. The other stages of a device divide what its
+/// fixed stages leave of its share, by the weight of their turn.
 template <class Weight>
 std::optional<Layout> around_fixed(const Space& space, const Setting& setting,
                                    const std::vector<int>& replicas, const Weight& weight) {
@@ -132,7 +134,7 @@ Layout balanced(const Space& space, const Setting& setting, const std::vector<in
     return *std::move(layout);
   const std::vector<double> share = shares(space, setting, replicas);
   const int turns = std::max(setting.schedule.virtual_stages, 1);
-  double ahead = 0;  // what the stages so far should have taken, and have not
+  double ahead = 0;  // time that the stages so far fell short of their goals
   const auto goal = [&](int stage) {
     const int device = setting.device_of(stage, static_cast<int>(replicas.size()));
     return ahead += share[index(device)] / turns;
@@ -152,7 +154,7 @@ Layout balanced_devices(const Space& space, const Setting& setting,
   const auto device_of = [&](int stage) {
     return index(setting.device_of(stage, static_cast<int>(replicas.size())));
   };
-  // What a device's stages so far have too much, its later ones shall have less.
+  // If a device's stages so far exceed their share, its later ones get less.
   const auto goal = [&](int stage) {
     const int now = turn[device_of(stage)]++;
     double rest = 0;
@@ -172,7 +174,7 @@ bool may_fit(FastClock& clock, const Layout& layout) {
 
 namespace {
 
-/// A stage hands on this part of its layers at once, if that is more than one.
+/// A stage moves 1/parts_handed_on of its layers at once, but at least one.
 constexpr int parts_handed_on = 64;
 
 }  // namespace
@@ -183,7 +185,7 @@ std::optional<Layout> made_to_fit(FastClock& clock, const Setting& setting, Layo
       ++device;
       continue;
     }
-    // Its largest stage hands a layer on to the next one; some of very many.
+    // The device's largest stage moves a layer, or several of very many, to the next stage.
     int largest = -1, layers = 1;
     for (int stage = 0; stage + 1 < layout.stages(); ++stage) {
       const int size = layout.cuts[index(stage) + 1] - layout.cuts[index(stage)];
@@ -194,7 +196,7 @@ std::optional<Layout> made_to_fit(FastClock& clock, const Setting& setting, Layo
     }
     if (largest < 0) return {};
     layout.cuts[index(largest) + 1] -= std::max(layers / parts_handed_on, 1);
-    // Whoever takes the layer must fit, too, be it before or after this device.
+    // The device that gets the layer must fit, too, whether before or after this one.
     device = std::min(device, setting.device_of(largest + 1, layout.pipeline_devices()));
   }
   return layout;
@@ -202,7 +204,7 @@ std::optional<Layout> made_to_fit(FastClock& clock, const Setting& setting, Layo
 
 namespace {
 
-/// Layouts near one, as long as the fast clock likes them better.
+/// Local search that accepts moves for which the fast clock reports a shorter step.
 class Improvement {
  public:
   Improvement(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
@@ -216,7 +218,7 @@ class Improvement {
         fits_(may_fit(clock, layout_)),
         steps_(std::int64_t{4} * layout_.stages() * setting.microbatches) {}
 
-  /// By many layers at once first, where stages have very many.
+  /// If stages have very many layers, moves many at once first.
   Layout run() {
     const int layers = space_.layers() / layout_.stages();
     for (count_ = std::max(layers / parts_handed_on, 1); count_ > 0; count_ /= 2) improve();
@@ -240,7 +242,7 @@ class Improvement {
     return better;
   }
 
-  /// From the device with the most to do to those with the least, through all stages between.
+  /// Moves load from the busiest device to the least busy ones, through all stages between.
   bool move_loads() {
     constexpr std::size_t most_receivers = 3;
     const int devices = layout_.pipeline_devices();
@@ -263,7 +265,7 @@ class Improvement {
     return false;
   }
 
-  /// One layer, or as many as it is the turn of, by moving every cut between the two stages.
+  /// Moves `count_` layers by shifting every cut between the two stages.
   bool hand_over(int from, int to) {
     const int first = std::min(from, to), last = std::max(from, to);
     const int move = from < to ? -count_ : count_;
@@ -284,7 +286,7 @@ class Improvement {
   bool is_allowed(int first, int last) {
     for (int stage = first; stage <= last; ++stage) {
       const LayerRange layers{layout_.cuts[index(stage)], layout_.cuts[index(stage) + 1]};
-      // The bounds of columns are those of plans without empty stages.
+      // Bounds of columns do not cover empty stages, so columns have none.
       if (layers.size() < (setting_.depth ? 1 : 0) || !space_.allows(stage, layers)) return false;
     }
     for (int stage = first; fits_ && stage <= last; ++stage) {
@@ -309,7 +311,7 @@ class Improvement {
   Time best_ = 0;
   bool fits_ = false;
   std::int64_t steps_ = 0;
-  int count_ = 1;  ///< of layers that are moved at once
+  int count_ = 1;  ///< number of layers that are moved at once
 };
 
 }  // namespace

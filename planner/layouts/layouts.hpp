@@ -1,4 +1,4 @@
-// Good layouts: balanced ones, made to fit in memory, improved cut by cut.
+// Heuristic layouts: balanced, made to fit in memory, and improved by local search.
 
 #pragma once
 
@@ -9,41 +9,42 @@
 
 namespace stagecraft {
 
-/// Whether every device's memory could suffice.
+/// Whether the layout may fit on every device; false only if it certainly does not.
 bool may_fit(FastClock& clock, const Layout& layout);
 
-/// The layout with as few layers handed on to later stages as it takes to fit in memory; nothing if
-/// the last ones would not.
+/// Moves as few layers as possible to later stages so that every device fits; nothing if the last
+/// devices would not fit.
 std::optional<Layout> made_to_fit(FastClock& clock, const Setting& setting, Layout layout);
 
-/// Layouts near this one that the fast clock likes better, one layer moved at a time, to the next
-/// stage or from the fullest device to an emptier one, until there is none. One that may fit in
-/// memory stays so.
+/// Local search by the fast clock: moves one layer at a time, to the next stage or from the busiest
+/// device to another one, until no move is faster or the effort is spent. A layout that may fit in
+/// memory stays one that may.
 Layout improve(FastClock& clock, const Space& space, const Setting& setting, Layout layout,
                Effort& effort);
 
-/// The layers in `parts` of equal count; what is left over goes to the first ones.
+/// Cuts the layers into `parts` of equal count; the first parts get the remainder, one layer each.
 std::vector<int> even_cuts(int layers, int parts);
 
-/// So many stages on so many devices each, with equal time.
+/// A layout of stages of equal time, with these numbers of replicas.
 Layout balanced(const Space& space, const Setting& setting, const std::vector<int>& replicas);
 
-/// The same with equal time on every device, however its stages share it: the last is larger than
-/// their mean by this part of it, the first smaller.
+/// A layout with equal time on every device. `tilt` distributes it over the device's stages: the
+/// last is larger than their mean by this fraction, the first smaller.
 Layout balanced_devices(const Space& space, const Setting& setting,
                         const std::vector<int>& replicas, double tilt);
 
-/// Where all layers but the first and the last are alike: every stage has as many of them as each
-/// can have, and stages that follow each other have one more, from each stage on that leaves none
-/// over. One replica per stage; none if there are fewer of them than stages.
+/// If all layers but the first and the last are equal: layouts in which every stage has
+/// floor(blocks / stages) of them, and the remainder goes to consecutive stages, one each, from
+/// every possible first stage on. One replica per stage; empty if there are fewer blocks than
+/// stages.
 std::vector<Layout> layouts_of_two_sizes(const Space& space, const Setting& setting, int devices);
 
-/// Balanced layouts on every number of pipeline devices, with and without replicas; some may not be
-/// allowed.
+/// Balanced layouts on every number of pipeline devices, with and without replicas; the space may
+/// not allow some of them.
 std::vector<Layout> usual_layouts(const Space& space, const Setting& setting, FastClock& clock);
 
-/// So many stages with equally many replicas each, at most so many; devices left over go to the
-/// first ones.
+/// Numbers of replicas of `stages` stages on `devices` devices, as equal as possible and at most
+/// `most`; the first stages get the remainder.
 std::vector<int> even_replicas(int stages, int devices, int most);
 
 /// Whether the layout is part of the space.

@@ -10,10 +10,10 @@ namespace stagecraft {
 
 namespace {
 
-/// Chooses among the ways in which the device's stages may recompute: the first of the least cost,
-/// and looks no further once one costs nothing. `cost` says what the layout does while these stages
-/// recompute; never, if that is no way or not less than the least so far. False if none is; then
-/// the layout is as it was.
+/// Chooses the cheapest set of recomputing stages on the device, the first of equal ones, and stops
+/// early at one that costs nothing. `cost` returns the cost of the layout with these stages
+/// recomputing, or `never` if it does not fit or does not beat the best so far. Returns false, and
+/// leaves the layout unchanged, if no set fits.
 template <class Cost>
 bool choose_way(const Space& space, const Setting& setting, int pipeline_device, Layout& layout,
                 const Cost& cost) {

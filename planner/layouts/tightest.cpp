@@ -11,18 +11,19 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::int64_t steps_per_look = 60;  // at a device
-/// With more layers, paths are too many.
+constexpr std::int64_t steps_per_look = 60;  // effort to evaluate one device
+/// With more layers, there are too many partial layouts to enumerate.
 constexpr int most_layers = 256;
-/// With more ways to replicate stages, only equally many replicas are tried: it takes no time with
-/// one stage per device.
+/// With more assignments of replicas, only equal numbers are tried. With one stage per device each
+/// takes almost no time, so more are allowed.
 constexpr std::size_t most_ways = 300, most_looped_ways = 16;
-/// With more stages on a device, all of them recompute, or none.
+/// If a device has more stages, either all of them recompute, or none.
 constexpr std::size_t most_chosen = 6;
 
 constexpr Bytes nothing = std::numeric_limits<Bytes>::min(), all = -(nothing + 1);
 
-/// Replicas for each pipeline device, the most of these first: they have least to hold.
+/// Enumerates the numbers of replicas per pipeline device, most pipeline devices first, since these
+/// hold the least each.
 class Ways {
  public:
   Ways(const Space& space, const Setting& setting) : space_(space), setting_(setting) {
@@ -68,9 +69,9 @@ class Ways {
   std::vector<std::vector<int>> ways_;
 };
 
-/// Of layers from each on, what devices hold at least, whoever has them: parameters and what
-/// belongs to them, and with one stage per device what one microbatch saves. Nothing of devices of
-/// several kinds.
+/// For the layers from each one on: the bytes that they need on any device, for parameters,
+/// gradients and optimizer states, and with one stage per device also for the saved activations of
+/// one microbatch. Empty with several kinds of devices.
 std::vector<Bytes> held_from_each(const Space& space, const Setting& setting,
                                   const std::vector<int>& replicas) {
   std::vector<Bytes> held(index(space.layers()) + 1, 0);
@@ -133,7 +134,7 @@ class Tightening {
     return std::accumulate(layout_.replicas.begin(), layout_.replicas.begin() + device, 0);
   }
 
-  /// Or devices hold nothing at any moment, which nothing is less than.
+  /// Whether the search may end: the effort is spent, or the best layout needs no memory at all.
   bool is_done() const { return effort_.is_spent() || best_ == nothing; }
 
   void take_if_better(Bytes over) {
@@ -143,9 +144,9 @@ class Tightening {
     found_ = layout_;
   }
 
-  // --- What is left ---
+  // --- Remaining layers ---
 
-  /// Whether the layers from this one on may find room below the best layout so far.
+  /// Whether the layers from this one on may fit with less excess than the best layout so far.
   bool has_room(int layer) const {
     if (best_ == all) return true;
     double room = 0;
@@ -159,7 +160,7 @@ class Tightening {
     return static_cast<double>(left_[index(layer)]) <= room;
   }
 
-  // --- Stage by stage ---
+  // --- Enumeration, stage by stage ---
 
   void choose_all() {
     const auto stages = static_cast<std::size_t>(layout_.stages());
@@ -170,7 +171,7 @@ class Tightening {
     choose_end(0, nothing);
   }
 
-  /// Where the stage may end, from the first place on; never before it begins.
+  /// The layers at which the stage may end, ascending.
   std::vector<int> ends_of(int stage) const {
     const int stages = layout_.stages(), first = layout_.cuts[index(stage)];
     int last = space_.last_end(stages - stage - 1), least = space_.first_end(first);
@@ -189,8 +190,8 @@ class Tightening {
     return ends;
   }
 
-  /// The next stage behind this one whose layers are fixed, and where it begins; behind all stages
-  /// if there is none.
+  /// The next stage behind this one whose layers are fixed, and its first layer; the end of the
+  /// pipeline if there is none.
   std::pair<int, int> next_fixed(int stage) const {
     for (int next = stage + 1; next < layout_.stages(); ++next) {
       if (const auto fixed = space_.fixed_layers(next)) return {next, fixed->first};
@@ -217,14 +218,14 @@ class Tightening {
     std::fill(layout_.cuts.begin() + stage + 1, layout_.cuts.end(), first);
   }
 
-  /// Whether longer stages are no better: only what they hand on may be smaller.
+  /// Whether longer stages need not be tried, since only their messages could be smaller.
   bool is_beyond(int device, int end, Bytes over) const {
     const Bytes output = space_.whole_microbatch(setting_, first_device(device)).crossing(end);
     return over == all || over - output >= best_;
   }
 
-  /// Whether no other path has come here with emptier devices; what comes depends on no more where
-  /// devices have one stage each.
+  /// Whether no other partial layout has reached this state with emptier devices. With one stage
+  /// per device, the rest depends on nothing else.
   bool is_least(int stage, int end, Bytes over) {
     if (setting_.schedule.virtual_stages > 1) return true;
     Bytes& least = least_[index(stage) * index(space_.layers() + 1) + index(end)];
@@ -233,11 +234,12 @@ class Tightening {
     return true;
   }
 
-  /// The device's stages recompute as it takes least; by how much it is over its memory then.
+  /// Chooses the recomputation of least memory for the device's stages. Returns the excess over its
+  /// memory.
   Bytes settle(int device) {
     const bool may_keep = space_.allows(Recompute::none),
                may_again = space_.allows(Recompute::full);
-    std::vector<int> stages;  // those that have layers
+    std::vector<int> stages;  // the stages with layers
     for (int s = 0; s < layout_.stages(); ++s) {
       if (device_of(s) != device) continue;
       layout_.recompute[index(s)] = may_keep ? Recompute::none : Recompute::full;
@@ -265,7 +267,7 @@ class Tightening {
     return least;
   }
 
-  // --- As long as they can be ---
+  // --- Stages of maximum length ---
 
   void bisect() {
     constexpr Bytes very_much = Bytes{1} << 50;
@@ -288,7 +290,7 @@ class Tightening {
     hand_on();
   }
 
-  /// Whether stages come to the last layer of which each is as long as no more than this allows.
+  /// Whether stages of maximum length with at most this excess reach the last layer.
   bool fill(Bytes most) {
     std::ranges::fill(layout_.cuts, 0);
     for (int stage = 0; stage < layout_.stages(); ++stage) {
@@ -305,9 +307,9 @@ class Tightening {
     return true;
   }
 
-  // --- Layer by layer ---
+  // --- Local search, layer by layer ---
 
-  /// From the fullest device to others, many layers at once first.
+  /// Moves layers from the fullest device to others, many at once first.
   void hand_on() {
     std::vector<Bytes> overs(index(devices()));
     for (int device = 0; device < devices(); ++device) overs[index(device)] = settle(device);
@@ -318,7 +320,7 @@ class Tightening {
     take_if_better(*std::ranges::max_element(overs));
   }
 
-  /// One stage of the fullest device gives up so many layers; whether that has helped.
+  /// Moves `count` layers from a stage of the fullest device. Returns whether that helped.
   bool relieve(std::vector<Bytes>& overs, int count) {
     const auto fullest = static_cast<int>(std::ranges::max_element(overs) - overs.begin());
     for (int from = 0; from < layout_.stages(); ++from) {
@@ -350,7 +352,7 @@ class Tightening {
     return false;
   }
 
-  /// By the fullest device; where several are as full, fewer of them.
+  /// Compares by the fullest device, then by the number of devices that are as full.
   static bool is_tighter(const std::vector<Bytes>& a, const std::vector<Bytes>& b) {
     const Bytes of_a = *std::ranges::max_element(a), of_b = *std::ranges::max_element(b);
     if (of_a != of_b) return of_a < of_b;
@@ -370,12 +372,13 @@ class Tightening {
   const Setting& setting_;
   Effort& effort_;
   const MeasureOver& measure_;
-  Bytes best_ = 0;  ///< over, of the best layout so far
+  Bytes best_ = 0;  ///< excess of the best layout so far
   std::optional<Layout> found_;
   Layout layout_;
-  std::vector<Bytes> overs_;  ///< per device, of the stages that are chosen; `nothing` without any
+  std::vector<Bytes> overs_;  ///< excess per device, for the stages chosen so far; `nothing` if
+                              ///< there is none
   std::vector<Bytes> left_;   ///< see `held_from_each`
-  std::vector<Bytes> least_;  ///< [stage, end]: of paths that have come there
+  std::vector<Bytes> least_;  ///< [stage, end]: least excess of the partial layouts that reached it
 };
 
 }  // namespace

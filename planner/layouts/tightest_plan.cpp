@@ -10,11 +10,11 @@ namespace stagecraft {
 
 namespace {
 
-/// A first look at each way to replicate the stages of a setting. Then the most promising ways get
-/// a part each of what is left of a second.
+/// Effort for the first search of each assignment of replicas. Then the most promising assignments
+/// each get 1/parts of the effort that is left.
 constexpr std::int64_t effort_at_first = 200'000, parts = 4;
 
-/// Where there are too many devices, the deepest pipelines, which hold least per device.
+/// On too many devices, only the deepest pipelines are tried, which hold the least per device.
 std::vector<Setting> deepest_columns(const Space& space, const Setting& setting) {
   constexpr std::size_t most_tried = 4;
   std::vector<Setting> columns = space.columns(setting);
@@ -24,7 +24,7 @@ std::vector<Setting> deepest_columns(const Space& space, const Setting& setting)
   return columns;
 }
 
-/// Those with one stage per device first: they take no time.
+/// The settings to try, those with one stage per device first, since they take almost no time.
 std::vector<Setting> settings_to_try(const Space& space) {
   std::vector<Setting> settings;
   for (const Setting& setting : space.settings()) {
@@ -38,7 +38,7 @@ std::vector<Setting> settings_to_try(const Space& space) {
   return settings;
 }
 
-/// A way to replicate the stages of a setting, and what its layouts are known to exceed memory by.
+/// An assignment of replicas under a setting, with a lower bound on the excess of its layouts.
 struct Way {
   const Setting* setting = nullptr;
   std::vector<int> replicas;
@@ -50,15 +50,14 @@ class Search {
   Search(const Space& space, Effort effort)
       : space_(space), settings_(settings_to_try(space)), effort_(std::move(effort)) {}
 
-  /// The first plan that exceeds its memory by no more than `enough`, else the one that does by the
-  /// least.
+  /// The first plan whose excess is at most `enough`, else the plan of least excess.
   std::optional<Candidate> run(Bytes enough) {
     std::vector<Way> ways;
     for (const Setting& setting : settings_) {
       for (std::vector<int>& replicas : ways_to_replicate(space_, setting))
         ways.push_back({.setting = &setting, .replicas = std::move(replicas)});
     }
-    // Where only what fits is of use, and none of them can.
+    // If only plans that fit are wanted, assignments that cannot fit are dropped.
     const auto is_too_much = [&](const Way& way) { return least_over_of(way) > enough; };
     if (enough >= 0 && std::ranges::all_of(ways, is_too_much)) return {};
     for (Way& way : ways) {
@@ -78,7 +77,7 @@ class Search {
  private:
   bool is_enough(Bytes enough) const { return least_ <= enough || effort_.is_spent(); }
 
-  /// Whether what they hold at least, spread evenly, rules all its layouts out.
+  /// Whether the lower bound rules out all layouts of the assignment.
   bool is_out(const Way& way) const { return least_over_of(way) >= least_; }
   Bytes least_over_of(const Way& way) const {
     return least_over(space_, *way.setting, way.replicas);
@@ -92,8 +91,8 @@ class Search {
     effort_.spend(std::max<std::int64_t>(before - own.left, 1));
   }
 
-  /// As the clock has it. Where simulation shows that devices hold more, other layouts may need
-  /// less.
+  /// Searches the assignment with the clock's memory. If simulation shows that devices hold more,
+  /// other layouts may need less.
   void look_at(Way& way, Effort& effort) {
     constexpr int most_repairs = 4;
     FastClock clock(space_, *way.setting);
@@ -113,7 +112,7 @@ class Search {
     }
   }
 
-  /// As simulation has it.
+  /// Searches the assignment with simulated memory.
   void look_closely_at(Way& way, Effort& effort) {
     FastClock clock(space_, *way.setting);
     const auto measure = [&](const Layout& layout) {
@@ -141,7 +140,7 @@ class Search {
   std::vector<Setting> settings_;
   Effort effort_;
   std::optional<Candidate> best_;
-  Bytes least_ = std::numeric_limits<Bytes>::max();  ///< by which it exceeds its memory
+  Bytes least_ = std::numeric_limits<Bytes>::max();  ///< excess of the best plan
 };
 
 }  // namespace

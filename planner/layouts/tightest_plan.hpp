@@ -1,5 +1,5 @@
-// The plan that needs least memory: whether anything fits at all, and by how much it does not. The
-// search falls back on it where nothing else fits, and so do the words on what would.
+// The minimum-memory plan: it shows whether any plan fits, and how much memory is missing. The
+// search falls back on it if no other plan fits, and explanations of infeasibility name it.
 
 #pragma once
 
@@ -11,14 +11,15 @@
 
 namespace stagecraft {
 
-/// For what is looked for closely.
+/// Default effort of a thorough search for the minimum-memory plan.
 inline constexpr std::int64_t tight_effort = 100'000'000;
 
-/// Of all plans, the one that exceeds its devices' memory by the least (`shortfall`), it may be
-/// below zero. Nothing if there is none, or a stop was requested before one was found.
+/// The plan that exceeds its devices' memory by the least (`shortfall`, negative if it fits).
+/// Nothing if there is no plan, or if a stop was requested before one was found.
 std::optional<Candidate> tightest_plan(const Space& space, const std::stop_token& stop);
 
-/// The first that fits on the way to it.
+/// The first plan that fits on the way to the minimum-memory plan; nothing if none is found within
+/// the effort.
 std::optional<Candidate> tight_plan_that_fits(const Space& space, Effort effort);
 
 }  // namespace stagecraft

@@ -7,7 +7,8 @@ namespace stagecraft {
 
 namespace {
 
-/// One microbatch through all stages and back, then what follows the last backward of stage 0.
+/// One microbatch through all forwards and backwards, then the work after the last backward of
+/// stage 0.
 PassCounts round_trip(int stages, double Passes::*back) {
   PassCounts path;
   path.stages.resize(index(stages));

@@ -101,7 +101,7 @@ CriticalPasses::CriticalPasses(const PipelineCosts& costs, const TimedOrder& ord
 
 namespace {
 
-/// Of times of instructions, per stage.
+/// Places of a stage's times in `times_`.
 struct PassTime {
   enum Kind { forward, recompute, backward, backward_input, backward_weight, kinds };
 
@@ -210,7 +210,8 @@ void CriticalPasses::run() {
 
 namespace {
 
-/// Where `CriticalPasses::tails` has what: three for each stage, behind the tie's.
+/// Layout of `CriticalPasses::tails`: first the tail of tied weights, then three tails for each
+/// stage.
 constexpr std::size_t tie_tail = 0;
 std::size_t sum_of(int stage) {
   return 1 + 3 * index(stage);
@@ -224,7 +225,7 @@ std::size_t collect_of(int stage) {
 
 }  // namespace
 
-/// Stages, those whose last backward comes first in front.
+/// Stages in the order of their last backwards.
 std::vector<int> CriticalPasses::by_completion() const {
   std::vector<int> stages(index(costs_.stages()));
   std::iota(stages.begin(), stages.end(), 0);
@@ -234,8 +235,8 @@ std::vector<int> CriticalPasses::by_completion() const {
   return stages;
 }
 
-/// A stage's gradient is summed after its last backward and after the sums before it; a tie after
-/// both its ends.
+/// A stage's gradient is summed after its last backward and after the sums before it; tied weights
+/// are summed after both of their stages.
 void CriticalPasses::sum_in_turn(const std::vector<int>& stages, std::vector<Tail>& tails) const {
   std::vector<int> before(index(costs_.depth()), -1);
   for (const int s : stages) {
@@ -301,7 +302,7 @@ std::vector<CriticalPasses::Tail> CriticalPasses::tails() const {
   return tails;
 }
 
-/// What follows the last backwards, and then what the last of it came after.
+/// Times the work after the last backwards, and follows the critical path back from its end.
 PassCounts CriticalPasses::finish(double& step) const {
   const std::vector<Tail> tails = this->tails();
   const auto last = std::max_element(tails.begin(), tails.end(),

@@ -1,8 +1,8 @@
 // The critical path of a pipeline, as counts: how often it passes each stage and each cut.
 //
-// A path through a program takes the sum of what it passes, whatever the layout: the counts of one
-// layout's critical path, times the costs of another layout's stages, bound the step of that one
-// from below. planner/relaxations/path_bound.hpp rests on this.
+// The length of a path through a program is the sum of the costs that it passes, for any layout. So
+// the counts of one layout's critical path, times the costs of another layout's stages, are a lower
+// bound on the step of the other layout. planner/relaxations/path_bound.hpp uses this.
 
 #pragma once
 
@@ -15,60 +15,63 @@ namespace stagecraft {
 /// How often a path, or a weighted mean of paths, passes a stage and the cut behind it.
 struct Passes {
   double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
-  double recompute = 0;  ///< instructions of the schedule; else a backward brings its own
+  double recompute = 0;  ///< recompute instructions of the schedule; without them, each backward
+                         ///< includes its own
   double sum = 0, update = 0, collect = 0;
   double there_latency = 0, there_occupancy = 0, back_latency = 0, back_occupancy = 0;
   bool operator==(const Passes&) const = default;
 };
 
-/// What they take, in nanoseconds; `again` is the recomputation that a backward brings along.
+/// The time of the passes, in nanoseconds; `again` is the recomputation included in each backward.
 double time_of(const Passes& passes, const StageCosts& stage, double again);
 double time_of(const Passes& passes, const CutCosts& cut);
 void add(Passes& to, const Passes& from, double weight);
 
 struct PassCounts {
   std::vector<Passes> stages;
-  double ties = 0;  ///< of the first layer and the last
+  double ties = 0;  ///< exchanges of tied weights of the first and the last layer
 };
 
-/// For each device a path that passes everything the device computes: down to its first
-/// instruction, and from its last one on up to the end.
+/// For each device, a path that passes all that the device computes: down to its first instruction,
+/// through all of them, and from its last one to the end.
 std::vector<PassCounts> device_paths(const PipelineCosts& costs, const TimedOrder& order);
 
-/// For each stage a path that passes all that it does on the way back: before the first of them its
-/// microbatch goes all the way, and after the last of them another one the rest of the way.
+/// For each stage, a path that passes all of its backwards: before the first of them, its
+/// microbatch passes all forwards and the later backwards; after the last of them, the last
+/// microbatch passes the earlier backwards.
 ///
 ///   stage 0   F0                    B3
 ///   stage 1      F0    B0 B1 B2 B3                  the path of stage 1, 4 microbatches
 ///   stage 2         F0 B0
 ///
-/// Valid for any layout, since what a device does comes one after the other. None where only some
+/// Valid for any layout, since a device's instructions run one after the other. Empty if only some
 /// backwards are split.
 std::vector<PassCounts> backward_paths(const PipelineCosts& costs, const TimedOrder& order);
 
-/// Times a layout with one replica per stage by the simulator's recurrence. Like the fast clock it
-/// has a device's sums, updates and collections come in the order of its stages' last backwards; of
-/// ties it knows that of both ends only.
+/// Times a layout with one replica per stage by the simulator's recurrence, and records what each
+/// instruction waited for. Like the fast clock, it runs a device's sums, updates and collections in
+/// the order of its stages' last backwards. Of tied weights, it only knows those of the first and
+/// the last layer.
 class CriticalPasses {
  public:
   CriticalPasses(const PipelineCosts& costs, const TimedOrder& order, int microbatches);
-  /// The critical path; its length, in nanoseconds, goes to `step`.
+  /// The critical path of a layout; `step` becomes its length in nanoseconds.
   PassCounts of(const Layout& layout, double& step);
-  /// Of stages that take this much, be they a layout's or not; where blocks are alike, so are the
-  /// messages between them.
+  /// The critical path for given stage times, whether or not they are those of a layout, with the
+  /// messages between equal blocks.
   PassCounts of(const std::vector<StageTimes>& stages, double& step);
-  /// And of messages that take this much; the last stage sends none.
+  /// The critical path for given stage times and messages; the last stage sends none.
   PassCounts of(const std::vector<StageTimes>& stages, const std::vector<CutCosts>& cuts,
                 double& step);
-  /// The one of them that this device has most part in: critical if the device were a little
-  /// slower.
+  /// Of the critical paths, one that passes the device as much as possible: the critical path if
+  /// the device were slightly slower.
   PassCounts through(int device, const Layout& layout);
 
  private:
-  /// What an instruction waited for.
+  /// The event that an instruction waited for.
   struct Cause {
     int before = -1;   ///< instruction; -1: none
-    int messages = 0;  ///< through so many messages, one after the other; 0: on the same device
+    int messages = 0;  ///< messages between them, one after the other; 0: same device
   };
   struct Arrival {
     double time = 0;
@@ -83,20 +86,20 @@ class CriticalPasses {
     double time = 0;
     int instruction = -1;
   };
-  /// A sum, an update or a collection, or a tie's sum, and what it came after.
+  /// A sum, an update, a collection, or the sum of tied weights, with what it came after.
   struct Tail {
     double end = 0;
-    int before = -1;       ///< another one
-    int instruction = -1;  ///< or this
+    int before = -1;       ///< the tail that it came after
+    int instruction = -1;  ///< or the instruction that it came after
   };
-  /// An instruction: what it waits for and what it hands on, by their places.
+  /// An instruction with the places of its time, its arrival and its message.
   struct Step {
     int stage = 0, device = 0;
-    int time = 0;          ///< in `times_`
-    int arrival = -1;      ///< in `arrivals_`; -1: it waits for no message
-    int destination = -1;  ///< of its message there; -1: it sends none
-    int channel = 0;       ///< in `channels_`, of that message
-    bool ends = false;     ///< of its stage: it may be the last on the way back
+    int time = 0;          ///< place in `times_`
+    int arrival = -1;      ///< place in `arrivals_`; -1: it waits for no message
+    int destination = -1;  ///< place of its message in `arrivals_`; -1: it sends none
+    int channel = 0;       ///< place of that message's channel in `channels_`
+    bool ends = false;     ///< it may be the stage's last backward
   };
   void list_steps();
   void place(const Layout& layout);

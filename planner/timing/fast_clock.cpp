@@ -74,7 +74,7 @@ std::optional<TimedOrder> FastClock::make_order(const std::vector<int>& replicas
 }
 
 const TimedOrder* FastClock::order_for(const std::vector<int>& replicas) {
-  // Under `split` an order depends on the number of pipeline devices only.
+  // Under `split` the order depends only on the number of pipeline devices.
   const std::vector<int> key = split_ ? std::vector<int>(replicas.size(), 1) : replicas;
   const auto known = orders_.find(key);
   if (known != orders_.end()) return known->second ? &*known->second : nullptr;
@@ -110,7 +110,7 @@ void FastClock::place(const Layout& layout, const TimedOrder& timed) {
       const ChunkCosts costs = table.times(layers, layout.again_of(stage));
       chunk.forward = costs.forward.count();
       chunk.recompute = chunk.forward;
-      // Unless the schedule says when, a stage recomputes right before it goes back.
+      // Unless the schedule places recomputation, a stage recomputes right before its backward.
       const Time again = recomputes && !timed.places_recompute ? chunk.recompute : 0;
       chunk.backward = again + costs.backward.count();
       chunk.backward_input = again + costs.backward_input.count();
@@ -139,7 +139,7 @@ void FastClock::connect(const Layout& layout) {
   for (int stage = 0; stage + 1 < layout.stages(); ++stage) {
     const Replicas here = replicas_of(stage), next = replicas_of(stage + 1);
     if (setting_.device_of(stage, devices) == setting_.device_of(stage + 1, devices)) {
-      // Each replica hands on to its own counterpart.
+      // Each replica sends to its own counterpart.
       for (int i = 0; i < here.count(); ++i) {
         forward_[index(here.first + i)].push_back({next.first + i, 0, 0, 0});
         backward_[index(next.first + i)].push_back({here.first + i, 0, 0, 0});
@@ -159,7 +159,7 @@ void FastClock::connect(const Layout& layout) {
   }
 }
 
-/// Messages go out, each to the replica it concerns.
+/// Sends the instruction's messages, each to the replica that needs its rows.
 void FastClock::hand_on(std::vector<Channel>& channels, const Instruction& instruction, Time when) {
   const bool goes_forward = instruction.op == Op::forward;
   const Replicas receivers =
@@ -215,7 +215,7 @@ void FastClock::perform(const Instruction& instruction, int which) {
     case Op::reduce_tied:
     case Op::reduce_norm:
     case Op::gather_parameters:
-    case Op::update: break;  // not part of a schedule
+    case Op::update: break;  // schedules contain no updates
   }
 }
 
@@ -275,7 +275,7 @@ FastClock::Held FastClock::held_by(const Layout& layout, const TimedOrder& timed
                                        optimizer.sharding, space_.holders(setting_, replicas)));
     held.recompute.push_back(timed.places_recompute ? Recompute::full
                                                     : layout.recompute[index(stage)]);
-    // What takes no time never shows: it ends at the instant it begins.
+    // A backward that takes no time ends at the instant it begins, so it makes no peak.
     held.computes.push_back(table.times(layers, layout.again_of(stage)).backward_input >
                             Duration{0});
   }
@@ -298,7 +298,7 @@ bool FastClock::may_fit(const Layout& layout, const TimedOrder& timed, int pipel
 bool FastClock::may_fit(const Layout& layout, int pipeline_device) {
   const TimedOrder* timed = order_for(layout.replicas);
   if (timed == nullptr) return false;
-  // Of replicas that take turns the first has the most to hold.
+  // Of round-robin replicas, the first one holds the most.
   const int replicas = split_ ? layout.replicas[index(pipeline_device)] : 1;
   for (int replica = 0; replica < replicas; ++replica) {
     if (!may_fit(layout, *timed, pipeline_device, replica)) return false;

@@ -1,10 +1,10 @@
 // The step time of a layout without making its program: the simulator's recurrence, chunk by chunk,
 // over prefix sums.
 //
-// It leaves out what it cannot know the order of (replicas or copies that take turns; where
-// backwards are split and layers recompute by themselves, ties among a device's other collectives),
-// so it is never above `simulate` and almost always equal to it; the search simulates only what
-// this clock cannot rule out. Costs O(devices x microbatches), a few microseconds.
+// It leaves out waits whose order it does not know (round-robin replicas or copies; tied weights
+// among a device's other collectives, if backwards are split and layers recompute on their own). So
+// it is never above `simulate` and almost always equal to it, and the search simulates only plans
+// that this clock does not rule out. Costs O(devices x microbatches), a few microseconds.
 
 #pragma once
 
@@ -24,20 +24,21 @@ class FastClock {
   FastClock(const Space& space, const Setting& setting);
   const Space& space() const { return space_; }
 
-  /// Nothing if the schedule refuses this many pipeline devices (or replicas).
+  /// The order in which instructions are timed; null if the schedule does not accept this many
+  /// pipeline devices (or replicas).
   const TimedOrder* order_for(const std::vector<int>& replicas);
 
-  /// Never more than the simulated step.
+  /// The step in nanoseconds; never more than the simulated step.
   std::int64_t step(const Layout& layout);
 
-  /// Whether the device's memory could suffice: false only if the simulated peak is above the
-  /// limit.
+  /// Whether the layout may fit on the device: false only if the simulated peak is above the limit.
   bool may_fit(const Layout& layout, int pipeline_device);
-  /// By how many bytes the device exceeds its memory, at least; below zero where some may be left.
+  /// Lower bound on the bytes by which the device exceeds its memory; negative if memory may be
+  /// left.
   Bytes bytes_over(const Layout& layout, int pipeline_device);
-  /// So many bytes of each pipeline device are taken by what `may_fit` does not count (messages
-  /// that wait for their turn): for searches that have simulated a layout. Bounds know nothing of
-  /// it.
+  /// Reserves bytes on each pipeline device for memory that `may_fit` does not count (queued
+  /// messages), after a simulation has shown that they are needed. Relaxations do not use this
+  /// headroom.
   void keep_free(std::vector<Bytes> bytes) { kept_free_ = std::move(bytes); }
 
  private:
@@ -46,10 +47,10 @@ class FastClock {
     Time forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
     Time recompute = 0, update = 0;
     Time last_backward = 0;
-    int place = -1;  ///< of its last backward, in the order in which instructions are timed
+    int place = -1;  ///< position of its last backward in the timed order
   };
   struct Channel {
-    int to = 0;  ///< chunk
+    int to = 0;  ///< receiving chunk
     Time latency = 0, occupancy = 0, free = 0;
   };
   /// The chunks of one stage, [first, end).
@@ -71,10 +72,10 @@ class FastClock {
   void hand_on(std::vector<Channel>& channels, const Instruction& instruction, Time when);
   Time finish(const Layout& layout);
   std::vector<Time> reduced(const Layout& layout);
-  /// A sum over the replicas of a stage, or over those of two stages that are tied.
+  /// A sum of gradients over the replicas of a stage, or over those of two tied stages.
   struct Sum {
-    std::int64_t start = 0;    ///< in lowering's nominal run
-    const Tie* tie = nullptr;  ///< else of one stage
+    std::int64_t start = 0;    ///< start in lowering's nominal run
+    const Tie* tie = nullptr;  ///< null: the sum of one stage
     int stage = 0, user = 0;
   };
   std::vector<Sum> sums_in_turn(const Layout& layout) const;
@@ -91,7 +92,7 @@ class FastClock {
   void wait_in_turn(const std::vector<int>& members, std::vector<Time>& come) const;
   void meet_in_turn(const std::vector<int>& members, Duration time, std::vector<Time>& come);
   void collect(const Layout& layout, std::vector<Time>& updated);
-  /// What a replica of a pipeline device keeps.
+  /// The memory of one replica of a pipeline device.
   struct Held {
     Bytes usable = 0;
     std::vector<ChunkMemory> stages;
@@ -111,10 +112,11 @@ class FastClock {
   bool in_turn_ = true;
   ExposedSums sums_;
   std::map<std::vector<int>, std::optional<TimedOrder>> orders_;
-  std::vector<Bytes> kept_free_;  ///< per pipeline device; empty: nothing
+  std::vector<Bytes> kept_free_;  ///< reserved bytes per pipeline device; empty: none
 
   std::vector<Chunk> chunks_;
-  std::vector<int> first_chunk_;                ///< per stage, and the end
+  std::vector<int> first_chunk_;                ///< first chunk per stage, then the number of
+                                                ///< chunks
   std::vector<std::vector<Channel>> forward_;   ///< per chunk, to the next stage's
   std::vector<std::vector<Channel>> backward_;  ///< per chunk, to the previous stage's
   std::vector<Time> ready_forward_;             ///< [chunk x microbatches + microbatch]
@@ -131,16 +133,16 @@ struct Message {
 Message message(const Space& space, const Setting& setting, int from, int to, Bytes bytes);
 /// Rows that replica i of `of_i` and replica j of `of_j` share of `rows`.
 std::int64_t common_rows(std::int64_t rows, int i, int of_i, int j, int of_j);
-/// As lowering rounds it.
+/// The share of a boundary's bytes for these rows, rounded as in lowering.
 Bytes share_of_boundary(Bytes boundary, std::int64_t rows, std::int64_t all);
 /// The rows of one replica.
 std::int64_t share_of_rows(const Setting& setting, int replica, int replicas);
 
-/// Forwards and backwards of the layout, on all devices.
+/// Number of forwards and backwards of the layout, over all devices.
 std::int64_t instructions_of(const Setting& setting, const Layout& layout);
 
-/// By how much the fullest replica of each pipeline device is over its limit, of a plan of the
-/// setting.
+/// Per pipeline device, the bytes by which its fullest replica exceeds the limit, for a simulated
+/// plan of the setting.
 std::vector<Bytes> bytes_over(const Setting& setting, const Candidate& candidate);
 
 }  // namespace stagecraft

@@ -1,4 +1,5 @@
-// What follows the last backwards: sums of gradients, updates, and what replicas collect.
+// The work after the last backwards: sums of gradients, updates, and collection of sharded
+// parameters.
 
 #include <algorithm>
 #include <numeric>
@@ -18,14 +19,14 @@ const StageGroups& FastClock::groups_of(const std::vector<int>& members) const {
   return space_.groups(setting_, devices_of(members));
 }
 
-/// A collective of these chunks, once all of them have come so far.
+/// Runs a collective of these chunks, which starts when all of them are ready.
 void FastClock::meet(const std::vector<int>& members, Duration time, std::vector<Time>& come) {
   Time start = 0;
   for (const int member : members) start = std::max(start, come[index(member)]);
   for (const int member : members) come[index(member)] = start + time.count();
 }
 
-/// Collectives of the devices come one after the other, where their order is known.
+/// If their order is known, the devices' collectives run one after the other.
 void FastClock::wait_in_turn(const std::vector<int>& members, std::vector<Time>& come) const {
   if (!in_turn_) return;
   for (const int member : members) {
@@ -43,8 +44,8 @@ void FastClock::meet_in_turn(const std::vector<int>& members, Duration time,
   }
 }
 
-/// Stages, those whose last backward comes first in front: as lowering has a device's collectives
-/// and updates (simulator/lowering/reductions.cpp, updates.cpp).
+/// Stages in the order of their last backwards, as lowering orders a device's collectives and
+/// updates (simulator/lowering/reductions.cpp, updates.cpp).
 std::vector<int> FastClock::by_completion() const {
   std::vector<int> stages(first_chunk_.size() - 1);
   std::iota(stages.begin(), stages.end(), 0);
@@ -61,14 +62,15 @@ bool FastClock::is_summed(const Layout& layout, int stage) const {
   return space_.holders(setting_, replicas_of(stage).count()).all >= 2 && !is_empty;
 }
 
-/// Where backwards are whole, the last one of the first stage is the last of all, so its tie comes
-/// after all other sums. Else their order is told from the nominal run.
+/// Whether the place of tied weights among the sums is known. With whole backwards, the first
+/// stage's last backward is the last of all, so its tied weights are summed after all other sums.
+/// Else the nominal run gives the order.
 bool FastClock::knows_turns_of_ties(const Layout& layout) const {
   return in_turn_ && setting_.splits_backward && layout.again.empty();
 }
 
-/// When each stage's last backward ends in the run by which lowering orders communication
-/// (`nominal_time`), where stages recompute right before it.
+/// The end of each stage's last backward in the nominal run by which lowering orders communication
+/// (`nominal_time`), if stages recompute right before their backwards.
 std::vector<std::int64_t> FastClock::nominal_ends(const Layout& layout) const {
   const TimedOrder& timed = *orders_.at(std::vector<int>(layout.replicas.size(), 1));
   const int devices = layout.pipeline_devices(), stages = layout.stages();
@@ -98,7 +100,7 @@ std::vector<std::int64_t> FastClock::nominal_ends(const Layout& layout) const {
   return ends;
 }
 
-/// In the order in which devices come to them, as far as that is known.
+/// The sums in the order in which devices run them, as far as it is known.
 std::vector<FastClock::Sum> FastClock::sums_in_turn(const Layout& layout) const {
   std::vector<Sum> sums;
   for (const int stage : by_completion()) {
@@ -121,14 +123,14 @@ std::vector<FastClock::Sum> FastClock::sums_in_turn(const Layout& layout) const 
       ends[index(sum.stage)] = ends[index(sum.user)] = sum.start + 1;
     }
   }
-  // Of equal ones, those of single stages were there first, in the order of stages.
+  // At equal starts, sums of single stages come first, in the order of stages.
   std::sort(sums.begin(), sums.begin() + first_tie,
             [](const Sum& a, const Sum& b) { return a.stage < b.stage; });
   std::ranges::stable_sort(sums, {}, &Sum::start);
   return sums;
 }
 
-/// When each chunk's gradient is complete.
+/// The time at which each chunk's gradient is complete.
 std::vector<std::int64_t> FastClock::reduced(const Layout& layout) {
   std::vector<Time> complete;
   for (const Chunk& chunk : chunks_) complete.push_back(chunk.last_backward);
@@ -151,7 +153,7 @@ void FastClock::sum_stage(const Layout& layout, int stage, std::vector<Time>& co
   meet_in_turn(members, sums_.exposed(table, layers, groups_of(members)), complete);
 }
 
-/// The sums of stages that hold the same weights.
+/// Runs the sum of two stages that hold the same weights.
 void FastClock::sum_tied(const Layout& layout, const Sum& sum, std::vector<Time>& complete) {
   const int devices = layout.pipeline_devices(), owner = sum.stage, user = sum.user;
   if (setting_.device_of(owner, devices) == setting_.device_of(user, devices))
@@ -177,9 +179,9 @@ void FastClock::join(int owner, int user, std::vector<Time>& complete) const {
   }
 }
 
-/// Updates stand at the end of their device's compute. Where their order is not known, that of
-/// completion is best, but with a collection behind each another one may be better: there none is
-/// counted to wait for another one.
+/// Updates run at the end of their device's compute. If their order is unknown, the order of
+/// completion is best; with a collection after each, another order may be better, so no update is
+/// counted as waiting for another one.
 std::int64_t FastClock::finish(const Layout& layout) {
   if (!setting_.trains) return *std::max_element(free_.begin(), free_.end());
   const std::vector<Time> complete = reduced(layout);
@@ -204,7 +206,7 @@ std::int64_t FastClock::finish(const Layout& layout) {
   return std::max(last, *std::max_element(updated.begin(), updated.end()));
 }
 
-/// What the replicas of a stage have updated of its parameters.
+/// Runs the collection of parameters that the replicas of a stage have updated in shards.
 void FastClock::collect(const Layout& layout, std::vector<Time>& updated) {
   const Sharding sharding = space_.problem().optimizer.sharding;
   for (const int stage : by_completion()) {

@@ -9,7 +9,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Of times of instructions, per stage.
+/// Places of a stage's times in `times_`.
 struct LaneTime {
   enum Kind { forward, backward, backward_input, backward_weight, kinds };
 
@@ -40,7 +40,7 @@ StageClock::StageClock(const PipelineCosts& costs, const TimedOrder& order, int 
 
 void StageClock::list_steps(const TimedOrder& order, int microbatches) {
   const int stages = costs_.stages();
-  std::map<int, int> places;  // of messages on their way
+  std::map<int, int> places;  // places of messages in flight
   std::vector<int> unused;
   const auto arrival = [&](bool goes_back, int stage, int microbatch) {
     return ((goes_back ? stages : 0) + stage) * microbatches + microbatch;
@@ -76,7 +76,7 @@ void StageClock::list_steps(const TimedOrder& order, int microbatches) {
   }
 }
 
-/// Where blocks are alike, so are the messages between them.
+/// Between equal blocks the messages are equal, too.
 void StageClock::list_channels() {
   const std::size_t stages = index(costs_.stages());
   channels_.resize(2 * stages);
@@ -132,8 +132,8 @@ void StageClock::time_instructions() {
   }
 }
 
-/// A stage's gradient is summed after its last backward and after the sums before it; a tie after
-/// both its ends.
+/// A stage's gradient is summed after its last backward and after the sums before it; tied weights
+/// are summed after both of their stages.
 void StageClock::time_sums() {
   lane_end_.assign(index(costs_.depth()), {});
   for (const int s : by_completion_) {

@@ -1,9 +1,9 @@
-// The step of a pipeline by what each of its stages takes, be they those of a layout or not: stages
-// that take as little as any of several choices give a step that no pipeline of these choices is
-// below.
+// The step of a pipeline from given stage times, whether or not they are those of a layout. If
+// every stage takes the minimum over several choices, the step is a lower bound on all pipelines of
+// these choices.
 //
-// The simulator's recurrence, as in planner/timing/critical_path.hpp, for several pipelines side
-// by side and without asking what came before what.
+// It runs the simulator's recurrence, as planner/timing/critical_path.hpp does, for several
+// pipelines in vector lanes and without recording causes.
 
 #pragma once
 
@@ -25,7 +25,7 @@ class StageClock {
 
   int stages() const { return static_cast<int>(last_backward_.size()); }
   void put(int lane, int stage, const StageTimes& times);
-  /// What each lane takes, in nanoseconds.
+  /// The step of each lane, in nanoseconds.
   const std::array<double, lanes>& run();
   /// Effort of a run, in steps of about ten nanoseconds.
   std::int64_t steps_per_run() const { return steps_per_run(steps_.size()); }
@@ -34,7 +34,7 @@ class StageClock {
   }
 
  private:
-  /// A value of each lane. Pairs are what all processors have vector instructions for.
+  /// One value per lane. All processors have vector instructions for pairs.
   struct Lanes {
     typedef double Pair __attribute__((vector_size(2 * sizeof(double))));
     std::array<Pair, lanes / 2> of{};
@@ -50,20 +50,20 @@ class StageClock {
     void set(int lane, double time) { of[index(lane / 2)][lane % 2] = time; }
     double get(int lane) const { return of[index(lane / 2)][lane % 2]; }
   };
-  /// What an instruction takes, waits for and hands on, by their places.
+  /// An instruction with the places of its time, its arrival and its message.
   struct Step {
     int stage = 0, device = 0;
-    int time = 0;          ///< in `times_`
-    int arrival = -1;      ///< in `arrivals_`; -1: it waits for no message
-    int destination = -1;  ///< of its message there; -1: it sends none
-    int channel = 0;       ///< in `channels_`, of that message
-    bool ends = false;     ///< of its stage: it may be the last on the way back
+    int time = 0;          ///< place in `times_`
+    int arrival = -1;      ///< place in `arrivals_`; -1: it waits for no message
+    int destination = -1;  ///< place of its message in `arrivals_`; -1: it sends none
+    int channel = 0;       ///< place of that message's channel in `channels_`
+    bool ends = false;     ///< it may be the stage's last backward
   };
   struct Channel {
     Lanes free;
     double occupancy = 0, latency = 0;
   };
-  /// At the end.
+  /// Times after the last backward.
   struct Tail {
     Lanes sum, update, collect;
   };
@@ -77,16 +77,16 @@ class StageClock {
 
   const PipelineCosts& costs_;
   std::vector<Step> steps_;
-  std::vector<int> by_completion_;  ///< stages, those whose last backward comes first in front
+  std::vector<int> by_completion_;  ///< stages in the order of their last backwards
   std::vector<Lanes> times_;        ///< [stage, kind of instruction]
-  std::vector<Tail> tails_;         ///< per stage: what they take
-  std::vector<Lanes> arrivals_;     ///< places are used again
+  std::vector<Tail> tails_;         ///< per stage: times after the last backward
+  std::vector<Lanes> arrivals_;     ///< arrival times; places are reused
   std::vector<Channel> channels_;   ///< [there or back, cut]
   std::vector<Lanes> device_;
   std::vector<Lanes> last_backward_;  ///< per stage
-  std::vector<Lanes> summed_;         ///< per stage: when
-  std::vector<Lanes> lane_end_;       ///< per device: of its sums, then of its collections
-  Lanes tie_;                         ///< when it is summed
+  std::vector<Lanes> summed_;         ///< per stage: time at which its gradient is summed
+  std::vector<Lanes> lane_end_;       ///< per device: end of its sums, then of its collections
+  Lanes tie_;                         ///< time at which tied weights are summed
   std::array<double, lanes> result_{};
 };
 

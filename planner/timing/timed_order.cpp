@@ -8,7 +8,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Where a schedule's passes have got to.
+/// Which passes of a schedule have been placed so far.
 class Progress {
  public:
   explicit Progress(const Schedule& schedule)
@@ -39,8 +39,9 @@ class Progress {
   std::vector<char> backward_;
 };
 
-/// In rounds: what each device can do next, so that neighbours in this order mostly do not wait for
-/// each other, which processors are fastest with. Stays short if devices wait for each other.
+/// The order is made in rounds of what each device can run next, so that consecutive instructions
+/// mostly do not depend on each other, which is fast on processors. The result is incomplete if the
+/// devices deadlock.
 std::vector<Instruction> timed_order(const Schedule& schedule) {
   Progress progress(schedule);
   std::vector<std::size_t> next(schedule.devices.size());
@@ -72,7 +73,8 @@ void keep(std::vector<FullMoment>& moments, const FullMoment& moment) {
   moments.push_back(moment);
 }
 
-/// Every B or I of the device's first replica, with what is in flight when it begins.
+/// A peak for every B or I of the device's first replica, with the microbatches in flight when it
+/// begins.
 std::vector<FullMoment> full_moments(const std::vector<Instruction>& order, int devices, int turns,
                                      int stride) {
   std::vector<FullMoment> moments;
@@ -121,7 +123,7 @@ Bytes held_at(const FullMoment& moment, std::size_t place, const ChunkMemory& st
              moment.waiting[place] * (stage.input + stage.saved_for_weight);
   }
   if (place != index(moment.turn)) return bytes;
-  // The gradients that come in and go out live during the backward, too.
+  // Incoming and outgoing gradients live during the backward, too.
   return bytes + (again ? stage.saved : 0) + (moment.splits ? stage.saved_for_weight : 0) +
          stage.workspace + stage.output + stage.input;
 }

@@ -1,5 +1,5 @@
-// A schedule in an order in which its instructions can be timed one by one, and the moments at
-// which its devices hold most.
+// A schedule's instructions in an order in which they can be timed one by one, and the memory peaks
+// of its devices.
 
 #pragma once
 
@@ -12,32 +12,33 @@
 
 namespace stagecraft {
 
-/// A moment at which a device holds much: what is in flight per stage of the device, and the stage
+/// A memory peak of a device: the microbatches in flight per stage of the device, and the stage
 /// whose B (or I) runs.
 struct FullMoment {
-  std::vector<int> in_flight;  ///< from F to B or I, this one included
-  std::vector<int> waiting;    ///< from I to W
-  int turn = 0;                ///< which of the device's stages, in model order
-  bool splits = false;         ///< it is an I: what its W needs stays
+  std::vector<int> in_flight;  ///< per stage: microbatches between F and B or I, this one included
+  std::vector<int> waiting;    ///< per stage: microbatches between I and W
+  int turn = 0;                ///< the stage whose B or I runs: its number among the device's
+                               ///< stages, in model order
+  bool splits = false;         ///< it is an I: activations that its W needs stay
 };
 
-/// One schedule in an order in which its instructions can be timed, and when its devices are full.
+/// A schedule's timed order, and its devices' memory peaks.
 struct TimedOrder {
-  bool places_recompute = false;  ///< the schedule says itself when to recompute
+  bool places_recompute = false;  ///< the schedule has recompute instructions of its own
   std::vector<Instruction> order;
   std::vector<std::vector<FullMoment>>
-      moments;  ///< per pipeline device; only those no other one covers
+      moments;  ///< per pipeline device; only peaks that no other one dominates
 };
 
-/// Nothing if the schedule's devices wait for each other. Of replicas that take turns, `strides`
-/// says for each pipeline device how many there are; moments are those of the first.
+/// The timed order; nothing if the schedule's devices deadlock. `strides` is the number of
+/// round-robin replicas of each pipeline device; the peaks are those of the first replica.
 std::optional<TimedOrder> time_order(const Schedule& schedule, const std::vector<int>& strides);
 
-/// What a device's stage, of this place among them, holds beside its parameters and what goes with
-/// them, if the one in turn takes time.
+/// Bytes that the device's stage at this place holds at the peak beside parameters, gradients and
+/// optimizer states, if the stage whose turn it is takes time.
 Bytes held_at(const FullMoment& moment, std::size_t place, const ChunkMemory& stage,
               Recompute recompute);
-/// Bytes a device needs at least, at this moment; `computes`: the stage in turn takes time.
+/// Least bytes that a device needs at this peak; `computes`: the stage whose turn it is takes time.
 Bytes bytes_at(const FullMoment& moment, std::span<const ChunkMemory> stages,
                std::span<const Recompute> recompute, bool computes);
 
