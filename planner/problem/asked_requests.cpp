@@ -10,7 +10,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Names of what is said, as flags have them.
+/// The names of the requests that were set, as flags.
 std::string names_of(const SaidOfRequests& said, std::string_view flag) {
   std::string names;
   const auto add = [&](const std::optional<std::int64_t>& number, std::string_view name) {

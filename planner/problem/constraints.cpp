@@ -28,7 +28,7 @@ bool asks_for_recompute(const Problem& problem) {
   const bool trains =
       std::any_of(problem.schedules.begin(), problem.schedules.end(),
                   [](const ScheduleChoice& schedule) { return schedule.name != "inference"; });
-  // What a framework does not let choose nobody asked for.
+  // A framework without a choice of recomputation makes no constraint.
   return trains && problem.target == nullptr && problem.recompute.size() == 1;
 }
 

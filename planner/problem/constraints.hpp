@@ -1,4 +1,4 @@
-// What plans may be asked to keep to that not every planner can be told.
+// Constraints on plans, of which each strategy supports some.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace stagecraft {
 
-/// Which wishes a strategy obeys, as a sum.
+/// Bit set of constraints that a strategy obeys.
 namespace wish {
 inline constexpr unsigned fix = 1, least_layers = 2, most_stages = 4, straight = 8, exclude = 16,
                           recompute = 32, tensor_parallel = 64, parallelism = 128, target = 256,
@@ -27,15 +27,16 @@ bool asks_for_least_layers(const Problem& problem);
 bool asks_for_most_stages(const Problem& problem);
 bool asks_for_straight(const Problem& problem);
 bool asks_for_excluded(const Problem& problem);
-/// That all layers recompute, or none.
+/// Whether the problem requires that all layers recompute, or none.
 bool asks_for_recompute(const Problem& problem);
-/// Context parallelism, or experts over several devices.
+/// Whether the problem has context parallelism, or experts over several devices.
 bool asks_for_parallelism(const Problem& problem);
-/// Numbers of pipeline devices or replicas, or samples of each replica.
+/// Whether the problem pins the numbers of pipeline devices or replicas, or the samples of a
+/// replica.
 bool asks_for_pins(const Problem& problem);
-/// Plans that one framework runs.
+/// Whether the problem asks for plans that a certain framework runs.
 bool asks_for_target(const Problem& problem);
-/// That there is tensor parallelism in any case.
+/// Whether the problem excludes plans without tensor parallelism.
 bool asks_for_tensor_parallel(const Problem& problem);
 
 inline constexpr std::array wishes{

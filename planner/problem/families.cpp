@@ -83,7 +83,7 @@ Duration FamilyBounds::least() const {
 const FamilyBound* FamilyBounds::binding() const {
   const FamilyBound* all_others = find(PlanFamily::any_kind);
   if (all_others == nullptr) return find(PlanFamily::searched);
-  // What holds of every kind is what to name where others are as low.
+  // Of rows with equal bounds, the one of any kind is named.
   const auto lowest = std::ranges::min_element(rows_, {}, &FamilyBound::lower_bound);
   return all_others->lower_bound <= lowest->lower_bound ? all_others : &*lowest;
 }

@@ -10,19 +10,20 @@ namespace stagecraft {
 
 namespace {
 
-/// Between equals: fewer devices, then replicas that share each microbatch, which more systems know
-/// than those that take turns.
+/// Of plans with equal steps, prefers fewer devices, then split replicas to round-robin ones, which
+/// fewer systems support.
 bool is_better(const Candidate& a, const Candidate& b) {
   if (pace(*a.prediction) != pace(*b.prediction)) return pace(*a.prediction) < pace(*b.prediction);
   const std::size_t devices_a = used_devices(a.plan).size();
   const std::size_t devices_b = used_devices(b.plan).size();
   if (devices_a != devices_b) return devices_a < devices_b;
   if (a.plan.replicas != b.plan.replicas) return a.plan.replicas == ReplicaPolicy::split;
-  // Texts take long to write of thousands of devices, and most plans that are equally fast are one.
+  // The text of a plan on thousands of devices takes long to write, and most equally fast plans are
+  // identical.
   return a.plan != b.plan && write_plan(a.plan) < write_plan(b.plan);
 }
 
-/// The stage's layers by their indices in the model, ascending.
+/// The stage's layers, by their indices in the model, ascending.
 std::vector<int> layers_of(const Plan& plan, const Stage& stage) {
   std::vector<int> layers;
   for (int place = stage.layers.first; place < stage.layers.end; ++place)
@@ -31,13 +32,13 @@ std::vector<int> layers_of(const Plan& plan, const Stage& stage) {
   return layers;
 }
 
-/// The same plan for all but the order in which it names a stage's replicas or layers.
+/// Whether the plans differ only in the order of a stage's replicas or layers.
 bool do_the_same(const Candidate& a, const Candidate& b) {
   if (pace(*a.prediction) != pace(*b.prediction)) return false;
   if (a.plan.stages.size() != b.plan.stages.size()) return false;
   Plan other = b.plan;
   other.order = a.plan.order;
-  // Another search may have found it before.
+  // Another search may have found the plan before.
   other.predicted = a.plan.predicted;
   other.search = a.plan.search;
   for (std::size_t s = 0; s < other.stages.size(); ++s) {

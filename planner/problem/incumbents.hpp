@@ -1,4 +1,4 @@
-// The best candidates of a search, and the figures that a search owes.
+// The incumbents of a search, and the figures of its answer.
 
 #pragma once
 
@@ -10,15 +10,15 @@
 
 namespace stagecraft {
 
-/// The best candidates so far; equal steps are told apart by fewer devices, then by the plan's
-/// text. Of plans that differ only in the order of a stage's replicas, or of its layers, and take
-/// the same, one stays.
+/// The best candidates so far (incumbents). Equal steps are ordered by the number of devices, then
+/// by the plan's text. Of plans with equal steps that differ only in the order of a stage's
+/// replicas or layers, one is kept.
 class Leaderboard {
  public:
   explicit Leaderboard(int top) : top_(static_cast<std::size_t>(top < 1 ? 1 : top)) {}
-  /// Takes the candidate if it fits in memory and is good enough.
+  /// Adds the candidate if it fits in memory and is among the best.
   void add(const Candidate& candidate);
-  /// Only a plan faster than this would change the board; nothing while there is room.
+  /// Cutoff: only a faster plan would change the board; nothing while there is room.
   std::optional<Duration> threshold() const;
   std::optional<Duration> best() const;
   /// Null while it is empty.
@@ -30,11 +30,11 @@ class Leaderboard {
   std::vector<Candidate> candidates_;
 };
 
-/// Puts the prediction and the search's figures into the candidate's plan.
+/// Writes the prediction and the search's figures into the candidate's plan.
 void write_figures(Candidate& candidate, const SearchResult& result);
 
-/// Fills in what every strategy owes: the bound that follows from those of families, the gap to the
-/// best plan, and the figures of all plans.
+/// Completes a strategy's result: the bound that follows from the families, the gap to the best
+/// plan, and the figures of all plans.
 SearchResult finish(Leaderboard& board, SearchResult result);
 
 }  // namespace stagecraft

@@ -36,13 +36,13 @@ void require_prices(const Problem& problem) {
   }
 }
 
-/// Tokens of a batch, or samples where there are no tokens.
+/// Tokens of a batch, or samples if there are no tokens.
 double units_of(const Problem& problem) {
   return static_cast<double>(problem.global_batch) *
          static_cast<double>(std::max<std::int64_t>(problem.sequence, 1));
 }
 
-/// The objective for a plan whose iterations take so many seconds.
+/// The objective for a plan whose iterations take `time` seconds.
 double value_of(const Problem& problem, double price, double time) {
   switch (problem.objective) {
     case ObjectiveKind::step:
@@ -85,7 +85,7 @@ void add_steady_state(Prediction& prediction, const Plan& plan, const Compiled& 
   const auto steady = steady_microbatches(find_schedule(plan.schedule.name), shape_of(plan),
                                           compiled.costs, compiled.lowering);
   if (!steady) return;
-  // Quotient and remainder apart, so that no product overflows.
+  // Quotient and remainder are separate, so that no product overflows.
   const std::int64_t time = steady->time.count(), period = steady->microbatches;
   const std::int64_t microbatches = plan.batch.microbatches;
   prediction.steady =

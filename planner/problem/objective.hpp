@@ -17,27 +17,29 @@
 namespace stagecraft {
 
 /// Throws Error (usage) for schedules that the search cannot rank by the problem's objective:
-/// bpipe, a mixture of training and inference, steps of what never drains, latency of what trains;
-/// and for costs of devices without a price.
+/// bpipe, a mixture of training and inference, steps of schedules that never drain, latency of
+/// training; and for the objective cost if devices have no price.
 void require_searchable(const Problem& problem);
 
-/// Fills in `steady`, and rates by it, if the plan never drains and has a steady state.
+/// Fills in `steady`, and the rates that follow from it, if the plan never drains and has a steady
+/// state.
 void add_steady_state(Prediction& prediction, const Plan& plan, const Compiled& compiled);
 
-/// Whether the plan never drains, and no steady state showed.
+/// Whether the plan never drains, and the simulation found no steady state.
 bool is_undecided(const Candidate& candidate);
 
-/// What the devices of the plan cost in an hour, together.
+/// Price of the plan's devices per hour, in total.
 double price_per_hour(const Problem& problem, const Plan& plan);
 
-/// The objective's value for a plan that takes this long; `bound` is that of any plan.
+/// The objective's value for the candidate, and its bound from `bound`, a lower bound on the step
+/// of any plan.
 Objective objective_of(const Problem& problem, const Candidate& candidate,
                        const SearchResult& search);
 
-/// The most memory that a plan may use which follows one of this peak on a front.
+/// The maximum peak of the next plan on a Pareto front, after one with this peak.
 Bytes smaller_peak(Bytes peak, double spacing);
 
-/// Peak of the plan's fullest device.
+/// Peak memory of the plan's fullest device.
 Bytes largest_peak(const Candidate& candidate);
 
 }  // namespace stagecraft

@@ -62,7 +62,7 @@ Problem problem_of(const Question& question, const Plan& plan, const Profile& pr
     problem.other_parallelism.back().sequence = question.sequence_parallel;
   }
   if (!question.target.empty()) problem.target = &find_target(question.target);
-  // Steps stand for all objectives; of what never drains, steady states do.
+  // The step stands for all objectives; for schedules that never drain, the steady state does.
   const bool drains = std::ranges::all_of(problem.schedules, [](const ScheduleChoice& choice) {
     return find_schedule(choice.name).weights == WeightPolicy::flush;
   });

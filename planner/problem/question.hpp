@@ -1,4 +1,4 @@
-// The question of a problem, as a plan's file holds it, and the problem of such a question.
+// Conversion between a problem and the question that a plan's file records.
 
 #pragma once
 
@@ -8,12 +8,12 @@ namespace stagecraft {
 
 Question question_of(const Problem& problem);
 
-/// What a plan says of its question: model, cluster, batch, optimizer and degrees; no constraints.
-/// The profile is in the model's own order.
+/// The problem that a plan itself implies: model, cluster, batch, optimizer and degrees, without
+/// constraints. The profile must be in the model's own order.
 Problem problem_about(const Plan& plan, const Profile& profile, const Cluster& cluster);
 
-/// The problem of a plan's question. The profile is in the model's own order. Throws Error (input)
-/// if the question speaks of other device kinds than the cluster has.
+/// The problem of a plan's question. The profile must be in the model's own order. Throws Error
+/// (input) if the question names device kinds that the cluster does not have.
 Problem problem_of(const Question& question, const Plan& plan, const Profile& profile,
                    const Cluster& cluster);
 

@@ -11,7 +11,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Kinds of the devices of one part.
+/// The kinds of the devices of one part.
 using Make = std::vector<int>;
 
 std::vector<Make> makes_of(const Cluster& cluster) {
@@ -23,10 +23,10 @@ std::vector<Make> makes_of(const Cluster& cluster) {
   return makes;
 }
 
-/// More are not gone through.
+/// Maximum number of orders to enumerate.
 constexpr double most_renumberings = 50'000;
 
-/// In how many ways the parts of every level can change places.
+/// Number of permutations of the parts of all levels.
 double count_renumberings(const Cluster& cluster) {
   double all = 1, parts = 1;
   for (const Level& level : cluster.levels) {
@@ -36,7 +36,7 @@ double count_renumberings(const Cluster& cluster) {
   return all;
 }
 
-/// All of them, of a part that the levels from this one on make up, in lexicographical order.
+/// All permutations of a part made of the levels from this one on, in lexicographical order.
 std::vector<std::vector<int>> renumberings(const std::vector<Level>& levels,
                                            std::size_t outermost) {
   if (outermost == levels.size()) return {{0}};
@@ -63,11 +63,11 @@ std::vector<std::vector<int>> renumberings(const std::vector<Level>& levels,
   return all;
 }
 
-/// How one device is joined to another: the level at which their positions differ, and which link
-/// of its own, from 1 on.
+/// How two devices are joined: the level at which their positions differ, and the number of the
+/// link override, from 1 on; 0 for none.
 using Joint = std::pair<int, std::size_t>;
 
-/// What tells orders of a cluster apart.
+/// The properties in which orders of a cluster differ.
 class Looks {
  public:
   explicit Looks(const Cluster& cluster) : cluster_(cluster) {
@@ -86,7 +86,7 @@ class Looks {
     return {level_between(a, b), own == own_.end() ? 0 : own->second};
   }
 
-  /// Kinds in this order, and how each device is joined to those before it, to and fro.
+  /// The kinds in this order, and the links of each device to those before it, in both directions.
   std::vector<int> look(const std::vector<int>& order) const {
     std::vector<int> look;
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -100,7 +100,7 @@ class Looks {
     return look;
   }
 
-  /// Whether the two can change places without anything looking different to these.
+  /// Whether exchanging the two devices leaves kinds and links of all `devices` unchanged.
   bool are_alike(int a, int b, const std::vector<int>& devices) const {
     if (kind(a) != kind(b) || joint(a, b) != joint(b, a)) return false;
     return std::ranges::all_of(devices, [&](int other) {
@@ -125,13 +125,13 @@ class Looks {
   std::map<std::pair<int, int>, std::size_t> own_;
 };
 
-/// Orders of these devices, one of each look; stops beyond so many.
+/// Enumerates orders of these devices, one of each look, up to a maximum number.
 class EveryOrder {
  public:
   EveryOrder(const Cluster& cluster, std::vector<int> devices, std::size_t most)
       : looks_(cluster), devices_(std::move(devices)), most_(most), used_(devices_.size()) {}
 
-  /// The first is that of the devices' numbers; nothing where they are too many.
+  /// The orders, of which the first is that of the devices' numbers; nothing if there are too many.
   std::optional<std::vector<std::vector<int>>> find() {
     extend();
     if (orders_.size() > most_) return {};
@@ -155,7 +155,8 @@ class EveryOrder {
     }
   }
 
-  /// Another one that is left, and comes first, does as well.
+  /// Whether an equivalent device with a smaller number is left, so that this one need not be
+  /// tried.
   bool has_stand_in(std::size_t next) const {
     for (std::size_t other = 0; other < next; ++other) {
       if (!used_[other] && looks_.are_alike(devices_[other], devices_[next], devices_)) return true;
@@ -172,11 +173,11 @@ class EveryOrder {
   std::vector<std::vector<int>> orders_;
 };
 
-/// All devices of these are joined alike, and of one kind.
+/// Whether all of these devices have equal links and are of one kind.
 bool are_interchangeable(const Cluster& cluster, const std::vector<int>& devices) {
   if (!cluster.overrides.empty()) return false;
   const Looks looks(cluster);
-  // Positions count up: between two of them lie only levels that neighbours meet, too.
+  // Positions ascend, so the levels between any two devices are levels between some neighbours.
   std::set<int> levels;
   for (std::size_t i = 1; i < devices.size(); ++i) {
     if (looks.kind(devices[i]) != looks.kind(devices[0])) return false;
@@ -193,7 +194,7 @@ std::vector<int> devices_of(const std::vector<std::size_t>& parts, std::size_t s
   return devices;
 }
 
-/// Whether parts of every level stay together: then all links are what they were.
+/// Whether parts of every level stay together, so that all links are unchanged.
 bool keeps_parts(const std::vector<Level>& levels, const std::vector<int>& order) {
   auto inside = static_cast<int>(order.size());
   for (const Level& level : levels) {
@@ -278,7 +279,7 @@ std::optional<std::vector<std::vector<int>>> every_other_device_order(
   if (std::ssize(devices) > most_devices_ordered) return {};
   auto orders = EveryOrder(cluster, std::move(devices), most + 1).find();
   if (!orders) return {};
-  orders->erase(orders->begin());  // their own
+  orders->erase(orders->begin());  // the devices' own order
   for (std::vector<int>& order : *orders) order.insert(order.end(), last.begin(), last.end());
   return orders;
 }
@@ -307,23 +308,23 @@ std::optional<std::vector<std::vector<int>>> every_set_of(
 
 namespace {
 
-/// All that keep parts together, where links of their own tell devices apart; nothing where they
-/// are too many.
+/// All orders that keep parts together, for a cluster with link overrides; nothing if there are too
+/// many.
 std::optional<std::vector<std::vector<int>>> orders_of_links(const Problem& problem) {
   constexpr std::size_t most = 11;
   if (problem.devices || !problem.excluded.empty()) return {};
   return all_other_device_orders(problem.cluster, most);
 }
 
-/// Every replica is one device: in an order that does not keep nodes together, several would be
-/// torn apart.
+/// Whether every replica is one device. In an order that does not keep nodes together, the devices
+/// of a larger replica could be separated.
 bool has_single_devices(const Problem& problem) {
   return problem.parallelism == Parallelism{} && problem.other_parallelism.empty() &&
          std::ranges::all_of(problem.tensor_parallel, [](int degree) { return degree == 1; });
 }
 
 std::optional<std::vector<std::vector<int>>> every_order(const Problem& problem) {
-  constexpr std::size_t most = 23;  // all of any four devices
+  constexpr std::size_t most = 23;  // all other orders of four devices
   if (problem.devices || !has_single_devices(problem)) return {};
   return every_other_device_order(problem.cluster, problem.excluded, most);
 }
@@ -332,7 +333,7 @@ std::optional<std::vector<std::vector<int>>> every_order(const Problem& problem)
 
 DeviceOrders asked_device_orders(const Problem& problem) {
   constexpr std::size_t most = 5;
-  // Ranks are numbered as the cluster numbers its devices.
+  // The framework numbers its ranks in the cluster's order.
   if (numbers_ranks(problem)) return {{}, true};
   if (are_interchangeable(problem.cluster, devices_in_use(problem))) return {{}, true};
   if (problem.devices) return {};
@@ -340,7 +341,7 @@ DeviceOrders asked_device_orders(const Problem& problem) {
   if (problem.cluster.overrides.empty()) return {other_device_orders(problem.cluster, most), false};
   auto orders = orders_of_links(problem);
   if (!orders) return {};
-  // Where there are no parts to keep together, these are all.
+  // On a flat cluster, these are all orders.
   const bool is_flat = std::ranges::count_if(problem.cluster.levels, [](const Level& level) {
                          return level.count > 1;
                        }) <= 1;
@@ -357,7 +358,7 @@ Cluster in_device_order(const Cluster& cluster, const std::vector<int>& order) {
   for (std::size_t place = 0; place < order.size(); ++place)
     ordered.devices[place] = cluster.devices[static_cast<std::size_t>(order[place])];
   ordered.positions = positions_of(cluster, order);
-  // The same cluster with other numbers.
+  // The links are unchanged: the same cluster with other device numbers.
   if (cluster.overrides.empty() && keeps_parts(cluster.levels, ordered.positions))
     ordered.positions.clear();
   return ordered;

@@ -11,7 +11,7 @@ namespace stagecraft {
 
 namespace {
 
-/// The plans' orders, the fastest plan's first.
+/// The orders of the plans, fastest plan first.
 std::vector<std::vector<int>> orders_of(const std::vector<Candidate>& plans) {
   std::vector<const Candidate*> ranked;
   for (const Candidate& plan : plans) {
@@ -27,7 +27,7 @@ std::vector<std::vector<int>> orders_of(const std::vector<Candidate>& plans) {
   return orders;
 }
 
-/// Topological orders in lexicographical order, until there are so many.
+/// Enumerates topological orders in lexicographical order, up to a maximum number.
 class OrderEnumeration {
  public:
   OrderEnumeration(const Model& model, std::size_t most)
@@ -75,7 +75,7 @@ class OrderEnumeration {
   }
 
   std::vector<std::vector<int>> next_;
-  std::vector<int> inputs_;  ///< of each layer, those not yet in the order
+  std::vector<int> inputs_;  ///< per layer: number of its inputs that are not yet in the order
   std::set<int> ready_;
   std::size_t most_ = 0;
   std::vector<int> order_;

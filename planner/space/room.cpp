@@ -13,8 +13,8 @@ namespace stagecraft {
 
 namespace {
 
-/// Of a layer, as one device of the setting has its share of it. Peers have parts each, and those
-/// who share experts have parts of these. Without training there are weights alone.
+/// Bytes of a layer over all devices that share one copy of it: tensor-parallel peers, and the
+/// devices that share experts. Without training, weights alone.
 double bytes_of_one_copy(const Space& space, const Setting& setting, int device, int layer) {
   const ChunkMemory share = space.whole_microbatch(setting, device)
                                 .memory({layer, layer + 1}, space.problem().optimizer.kind);
@@ -40,7 +40,7 @@ bool lacks_room_for_one_copy(const Space& space) {
     if (kind.memory_unlimited) return false;
     room += static_cast<double>(usable_memory(kind));
   }
-  // Stages may have degrees of their own, so each layer takes what it does at the least.
+  // Stages may have different degrees, so each layer counts with the degree of least bytes.
   std::vector<double> least(static_cast<std::size_t>(space.layers()),
                             std::numeric_limits<double>::infinity());
   std::set<std::tuple<std::int64_t, int, int, bool>> known;

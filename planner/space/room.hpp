@@ -1,4 +1,4 @@
-// Whether there is memory for one copy of the model at all: what no search can change.
+// Whether memory suffices for one copy of the model, which no search can change.
 
 #pragma once
 
@@ -10,7 +10,7 @@ namespace stagecraft {
 /// memory of all devices together. Then no plan fits, whatever its stages, microbatches, schedule,
 /// replicas and recomputation, since all of these only add to it, and sharding leaves one copy.
 bool lacks_room_for_one_copy(const Space& space);
-/// The same of a question that has costs.
+/// `lacks_room_for_one_copy` of the problem's space; needs a problem with costs.
 bool lacks_room_for_one_copy(const Problem& problem);
 
 }  // namespace stagecraft

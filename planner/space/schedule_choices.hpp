@@ -1,4 +1,4 @@
-// Schedules that a search tries, each with the numbers of stages per device worth trying.
+// The schedules that a search tries, with the numbers of virtual stages per device to try.
 
 #pragma once
 
@@ -9,25 +9,27 @@
 
 namespace stagecraft {
 
-/// Whether plans under it are only simulated: no fast clock knows several copies of the model,
-/// pairs of passes, parts of microbatches, what is lent, or orders made for durations.
+/// Whether plans under this schedule are searched by simulation alone: the fast clock does not
+/// support bidirectional pipelines, overlapped pairs of passes, split microbatches, lent
+/// activations, or orders generated for given durations.
 bool is_only_simulated(const ScheduleChoice& choice);
-/// Whether its passes are about parts of a microbatch.
+/// Whether the schedule's passes cover parts of a microbatch.
 bool cuts_microbatches(const ScheduleChoice& choice);
 
-/// Throws Error (usage) for a name that no schedule has.
+/// The choices for a schedule's name. Throws Error (usage) for an unknown name.
 std::vector<ScheduleChoice> schedule_choices(std::string_view name);
-/// Those of training with a flush that keep one copy of the weights.
+/// Schedules for training with a flush and one copy of the weights.
 std::vector<ScheduleChoice> all_schedule_choices();
-/// And those of this kind that take long to search on many devices, where they are rarely the best.
+/// Further schedules of this kind that take long to search on many devices, where they are rarely
+/// the best.
 std::vector<ScheduleChoice> rarer_schedule_choices();
-/// Interleaved, with more stages per device than are worth trying in every question: recipes have
-/// six and eight.
+/// The interleaved schedule with more virtual stages than the default search tries; recipes use six
+/// and eight.
 std::vector<ScheduleChoice> finer_schedule_choices();
-/// Where nobody says: all of the first kind, and on up to 64 devices those of the second.
+/// The default: `all_schedule_choices`, and on up to 64 devices `rarer_schedule_choices` as well.
 std::vector<ScheduleChoice> usual_schedule_choices(const Problem& problem);
-/// Of these the ones that every framework has, GPipe and 1F1B: what other planners plan for, and
-/// what people choose. Where there is none of them all that are not only simulated, or 1F1B.
+/// The choices that every framework has, GPipe and 1F1B, for which other planners plan. If there
+/// are none of these, all that the fast clock supports; else 1F1B.
 std::vector<ScheduleChoice> plain_choices(std::vector<ScheduleChoice> choices);
 
 }  // namespace stagecraft

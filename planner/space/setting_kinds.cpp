@@ -35,7 +35,7 @@ double count_layouts(const Space& space, const Setting& setting, int depth) {
   const int devices = space.devices(setting);
   const double replicas = space.most_replicas(setting) == 1 ? 1 : count_choices(devices, depth);
   const int stages = depth * setting.schedule.virtual_stages;
-  // Cuts between layers; where stages may be empty, several of them in one place.
+  // Places for cuts between layers; if stages may be empty, several cuts can be in one place.
   const int places = space.layers() - 1 + (space.has_empty_stages() ? stages - 2 : 0);
   return replicas * count_choices(places, stages - 1);
 }
@@ -44,7 +44,7 @@ bool has_only_columns(const Space& space, const Setting& setting) {
   if (has_equal_stages(space.problem())) return true;
   const int devices = space.devices(setting);
   if (setting.replicas != ReplicaPolicy::split) {
-    // The columns of all are there but for those that would not have equally many microbatches.
+    // All plans are columns, except those whose columns would have unequal numbers of microbatches.
     return devices <= 2 && !space.columns(setting).empty();
   }
   return space.most_replicas(setting) == 1 || (devices <= 2 && setting.microbatch % devices == 0);

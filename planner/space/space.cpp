@@ -20,15 +20,16 @@ namespace stagecraft {
 
 namespace {
 
-/// At least as many microbatches as devices that every stage's replicas share evenly.
+/// The least number of microbatches that is at least the number of devices and a multiple of every
+/// stage's replicas.
 int least_group_of_turns(const std::vector<int>& replicas) {
   const int round = common_multiple(replicas);
   const int devices = std::accumulate(replicas.begin(), replicas.end(), 0);
   return (devices + round - 1) / round * round;
 }
 
-/// Microbatches in flight at once in the steady state of a schedule without drains: as many as
-/// there are pipeline devices, or devices where replicas take turns, or what the warm-up says.
+/// Microbatches in flight in the steady state of a schedule without drains: the number of pipeline
+/// devices, or of all devices with round-robin replicas, or the schedule's warm-up.
 int window_of(const ScheduleChoice& choice, ReplicaPolicy policy,
               const std::vector<int>& replicas) {
   const bool in_turn = policy == ReplicaPolicy::round_robin;
@@ -37,8 +38,8 @@ int window_of(const ScheduleChoice& choice, ReplicaPolicy policy,
   return choice.warm_up.empty() ? devices : std::max(devices, choice.warm_up.front());
 }
 
-/// Why a plan without drains has too few microbatches for an iteration to hold as much memory as
-/// its steady state; empty if it has enough.
+/// The reason if a plan without drains has too few microbatches for an iteration to reach the
+/// memory of its steady state; else empty.
 std::string too_short(const ScheduleChoice& choice, int devices, int microbatches) {
   if (microbatches >= 2 * devices) return "";
   return concat(choice.name, " on ", devices, devices == 1 ? " device" : " devices",
@@ -46,12 +47,12 @@ std::string too_short(const ScheduleChoice& choice, int devices, int microbatche
                 microbatches);
 }
 
-/// Whether so many ranks, numbered over nodes of this width, are on one node or fill several.
+/// Whether this many ranks, on nodes of this width, are on one node or fill several.
 bool are_whole_nodes(int ranks, int width) {
   return ranks <= width || ranks % width == 0;
 }
 
-/// Device by device of the pipeline, replica by replica, all peers.
+/// All devices of the plan, by pipeline device, replica and peer.
 std::vector<int> ranks_of(const Plan& plan) {
   std::vector<int> ranks;
   for (int device = 0; device < pipeline_devices(plan); ++device) {
@@ -61,7 +62,8 @@ std::vector<int> ranks_of(const Plan& plan) {
   return ranks;
 }
 
-/// Why a framework whose ranks are numbered stage by stage has no such stages; empty if it has.
+/// The reason why a framework that numbers its ranks stage by stage cannot have these stages; else
+/// empty.
 std::string against_ranks(const Plan& plan, int width) {
   if (!plan.order.empty()) return "layers are in an order of their own";
   const std::vector<int> ranks = ranks_of(plan);
@@ -71,7 +73,7 @@ std::string against_ranks(const Plan& plan, int width) {
   return are_whole_nodes(static_cast<int>(ranks.size()), width) ? "" : "nodes are used in part";
 }
 
-/// Why stages are not all alike; empty if they are.
+/// The reason why the stages are not equal; empty if they are.
 std::string against_stages(const Plan& plan) {
   const auto& first = plan.stages.front().devices;
   for (const Stage& stage : plan.stages) {
@@ -86,7 +88,7 @@ std::string against_stages(const Plan& plan) {
   return "";
 }
 
-/// Why the plan, whose stages are all alike, has other degrees than must be; empty if not.
+/// The reason why a plan of equal stages violates the pinned degrees; else empty.
 std::string against_pins(const Plan& plan, const Problem& problem) {
   const PinnedDegrees& pinned = problem.pinned;
   const auto replicas = static_cast<int>(plan.stages.front().devices.size());
@@ -100,7 +102,7 @@ std::string against_pins(const Plan& plan, const Problem& problem) {
   return is_asked ? "" : "replicas have other shares of a microbatch";
 }
 
-/// See CostSetting; 0 where plans train.
+/// The chunk of prompts (see CostSetting); 0 for training.
 std::int64_t chunk_of(const Problem& problem) {
   return serves(problem) ? problem.requests.value_or(Requests{}).chunk : 0;
 }
@@ -125,7 +127,8 @@ Space::Space(const Problem& problem)
   if (keeps_ends && problem.target->predicts_last) cuts_.end = decoder_layers(model).end;
   for (const RecomputeEverywhere what : problem.recompute_everywhere)
     again_everywhere_.push_back(again_everywhere(problem.profile.model, what));
-  // What all layers do again is as if they took so long and kept so little by themselves.
+  // Recomputation in all layers is part of the layers' costs: longer backwards and fewer saved
+  // bytes.
   const bool is_one = again_everywhere_.size() == 1;
   const std::vector<Recomputed> again =
       is_one ? again_everywhere_.front() : std::vector<Recomputed>{};
@@ -154,7 +157,7 @@ Space::Space(const Problem& problem)
   for (int choice = 0; choices > 1 && choice < choices; ++choice) {
     add_settings(choice, true, missing);
   }
-  // What was asked for alone is refused plan by plan, with the reason.
+  // If only such settings were asked for, they are kept, and each plan is refused with its reason.
   if (settings_.empty()) add_settings(0, false, missing);
   if (settings_.empty() && missing) throw Error(*missing);
   if (settings_.empty()) {
@@ -179,7 +182,7 @@ int Space::most_pipeline_devices(const Setting& setting) const {
   if (setting.depth || !has_empty_stages()) return most_filled_devices(setting);
   const int per_device = std::max(setting.schedule.virtual_stages, 1);
   const int stages = problem_.max_stages.value_or(std::numeric_limits<int>::max());
-  // Of one layer there is one stage.
+  // A single layer makes a single stage.
   if (layers() == 1) return most_filled_devices(setting);
   return std::min(devices(setting), stages / per_device);
 }
@@ -221,8 +224,8 @@ bool Space::uses_enough(const Plan& plan) const {
   return problem_.use_fewer_devices || used / degree == groups(degree);
 }
 
-/// The degrees asked for that these are, but for sequence parallelism; the first where they are
-/// none of them.
+/// The index of these degrees in `parallelism_`, without regard to sequence parallelism; 0 if they
+/// are not among them.
 int Space::choice_of(const Parallelism& parallelism) const {
   Parallelism wanted = parallelism;
   wanted.sequence = problem_.parallelism.sequence;
@@ -361,14 +364,14 @@ bool Space::wants(const Setting& setting, const std::vector<int>& replicas) cons
     const auto divides = [&](int count) { return setting.microbatch % count == 0; };
     if (!std::all_of(replicas.begin(), replicas.end(), divides)) return false;
   }
-  // Without replicas the two policies are the same plan; `split` is the one to name.
+  // Without replicas the two policies give the same plan, which belongs to `split`.
   if (setting.replicas == ReplicaPolicy::split || setting.columns > 1) return true;
   return std::any_of(replicas.begin(), replicas.end(), [](int count) { return count > 1; });
 }
 
-/// Replicas that take turns hold 1/r of the microbatches in flight each, so 1F1B's window must
-/// count devices, not stages: as many microbatches as there are devices from here on (PipeDream's
-/// rule). 2BW's groups hold as many, in whole rounds of every stage.
+/// Round-robin replicas hold 1/r of the microbatches in flight each, so 1F1B's warm-up must count
+/// devices, not stages: as many microbatches as there are devices from here on (PipeDream's rule).
+/// 2BW's groups hold as many, in whole rounds of every stage.
 ScheduleChoice Space::choice_for(const Setting& setting, const std::vector<int>& replicas) const {
   ScheduleChoice choice = setting.schedule;
   const bool takes_turns =
@@ -422,7 +425,7 @@ Plan Space::plan(const Setting& setting, const Layout& layout) const {
   return plan;
 }
 
-/// What the first column computes of the schedule of all.
+/// The first column's part of the schedule of all columns.
 std::optional<Schedule> Space::schedule_in_turns(const Setting& setting, int depth) const {
   const int columns = setting.columns;
   Setting all = setting;
@@ -489,7 +492,7 @@ Candidate Space::evaluate(const std::string& name, const Plan& plan) const {
       .name = name, .plan = plan, .prediction = {}, .objective = {}, .rejected = {}};
   candidate.plan.kernels = problem_.kernels;
   candidate.plan.requests = problem_.requests;
-  // Other planners' stages bring tensor-parallel degrees of their own.
+  // The stages of other planners' plans may have other tensor-parallel degrees.
   candidate.plan.parallelism = parallelism_[static_cast<std::size_t>(choice_of(plan.parallelism))];
   candidate.plan.parallelism.sequence =
       problem_.parallelism.sequence && tensor_degree(candidate.plan) > 1;

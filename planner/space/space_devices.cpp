@@ -1,4 +1,4 @@
-// The devices of a space: which there are, how they form groups and blocks, and what links them.
+// The devices of a space: usable devices, their groups and blocks, and their links.
 
 #include <algorithm>
 #include <numeric>
@@ -8,7 +8,7 @@
 
 namespace stagecraft {
 
-/// The first ones that are not excluded.
+/// Marks the first devices that are not excluded as usable.
 void Space::choose_devices() {
   const int all = device_count(cluster_);
   is_whole_ = problem_.excluded.empty();
@@ -95,8 +95,9 @@ bool Space::has_usable_devices(const Plan& plan) const {
                      [&](int device) { return usable_[static_cast<std::size_t>(device)]; });
 }
 
-/// Whether there are such groups, each of one kind of device: within the innermost links, or of
-/// whole parts of the cluster that these join, each with whole sets of tensor-parallel peers.
+/// Whether the devices can form groups of these degrees, each of one kind: within the innermost
+/// links, or of several whole parts that these join, each part with whole sets of tensor-parallel
+/// peers.
 bool Space::has_groups(int tensor, int context) const {
   const int degree = tensor * context;
   const bool fills_parts = width_ % tensor == 0 && degree % width_ == 0;
@@ -114,8 +115,8 @@ bool Space::has_groups(int tensor, int context) const {
 }
 
 const DeviceKind& Space::kind(const Setting& setting, int device) const {
-  // Of one kind they are wherever they stand (planner/search/enumerate/mixed_search.cpp asks for
-  // any).
+  // With one kind, the answer does not depend on the device
+  // (planner/search/enumerate/mixed_search.cpp passes any number).
   if (kinds_.size() == 1) return cluster_.kinds[static_cast<std::size_t>(kinds_.front())];
   return kind_of(cluster_, lead(setting, device));
 }
@@ -163,8 +164,8 @@ const StageGroups& Space::groups(const Setting& setting, const std::vector<int>&
       .first->second;
 }
 
-/// So many devices from `first` on, each with one replica of every column, as the replicas of a
-/// stage, column by column.
+/// The replicas of a stage on `count` devices from `first` on, column by column; each device holds
+/// one replica of every column.
 std::vector<std::vector<int>> Space::place(const Setting& setting, int first, int count) const {
   std::vector<std::vector<int>> replicas;
   for (int i = 0; i < count * setting.columns; ++i) {

@@ -1,4 +1,4 @@
-// The settings of a space: microbatch sizes, peers, degrees to share layers, schedules, columns.
+// The settings of a space: microbatch sizes, peers, degrees of parallelism, schedules, columns.
 
 #include <algorithm>
 
@@ -26,7 +26,7 @@ int microbatches_of(std::int64_t global_batch, std::int64_t microbatch) {
   return static_cast<int>(global_batch / microbatch);
 }
 
-/// Beyond this sums of times or bytes are no longer numbers. Throws Error (input).
+/// Throws Error (input) if sums of times or bytes could overflow.
 void require_plausible(const CostTable& table, const LayerRange& all, int microbatches,
                        int devices) {
   const double time = seconds(table.forward(all) + table.backward(all)) * microbatches;
@@ -45,8 +45,8 @@ void require_plausible(const CostTable& table, const LayerRange& all, int microb
   }
 }
 
-/// Whether every device kind in use has costs for this microbatch and tensor-parallel degree; the
-/// reason goes to `missing`.
+/// Whether every device kind in use has costs for this microbatch and tensor-parallel degree; if
+/// not, `missing` gets the reason.
 bool has_costs(CostBook& book, const std::vector<int>& kinds, int devices, std::int64_t microbatch,
                int microbatches, int degree, std::optional<Error>& missing) {
   const LayerRange all{0, static_cast<int>(book.profile().model.layers.size())};
@@ -64,8 +64,8 @@ bool has_costs(CostBook& book, const std::vector<int>& kinds, int devices, std::
 
 }  // namespace
 
-/// Of every microbatch size and tensor-parallel degree; where the degrees are some of several,
-/// those only that a plan may have.
+/// Adds settings of every microbatch size and tensor-parallel degree; if these degrees are one of
+/// several choices, only settings that a plan may have.
 void Space::add_settings(int choice, bool are_some, std::optional<Error>& missing) {
   const Parallelism& parallelism = parallelism_[static_cast<std::size_t>(choice)];
   CostBook& book = *books_[static_cast<std::size_t>(choice)];
@@ -83,8 +83,8 @@ void Space::add_settings(int choice, bool are_some, std::optional<Error>& missin
   }
 }
 
-/// Whether experts are divided as all else is, and a choice that says no more than that is there,
-/// too. The first one keeps its name.
+/// Whether this choice names the same plans as one of the choices without an expert-tensor degree,
+/// since it divides experts like the other layers.
 bool Space::is_another_name(int choice, int tensor) const {
   Parallelism as_all_else = parallelism_[static_cast<std::size_t>(choice)];
   if (choice == 0 || as_all_else.expert_tensor != tensor) return false;
@@ -92,7 +92,7 @@ bool Space::is_another_name(int choice, int tensor) const {
   return std::ranges::find(parallelism_, as_all_else) != parallelism_.end();
 }
 
-/// Whether some plan with so many tensor-parallel peers may have these degrees.
+/// Whether some plan with `tensor` tensor-parallel peers may have these degrees.
 bool Space::may_share(const Parallelism& parallelism, std::int64_t microbatch, int tensor) const {
   const std::int64_t tokens =
       problem_.sequence > 0 ? problem_.sequence : problem_.profile.model.sequence;
@@ -105,7 +105,7 @@ bool Space::may_share(const Parallelism& parallelism, std::int64_t microbatch, i
   return microbatch % replicas == 0 && replicas <= groups(peers);
 }
 
-/// Every schedule, with the replicas of a stage sharing each microbatch or taking turns.
+/// Adds settings of every schedule, with split and round-robin replicas.
 void Space::add_settings(std::int64_t microbatch, int degree, int choice) {
   const int microbatches = microbatches_of(problem_.global_batch, microbatch);
   for (const ScheduleChoice& schedule : problem_.schedules) {
@@ -128,12 +128,12 @@ void Space::add_settings(std::int64_t microbatch, int degree, int choice) {
 
 bool Space::may_take_turns(const Setting& setting) const {
   if (problem_.straight || has_equal_stages(problem_) || devices(setting) == 1) return false;
-  // Rounds of different lengths have no version in common.
+  // With vertical sync, replicas in rounds of different lengths have no weight version in common.
   if (find_schedule(setting.schedule.name).weights == WeightPolicy::vertical_sync) return false;
   return !needs_equal_shares(parallelism(setting), problem_.optimizer.sharding);
 }
 
-/// Whether blocks of so many groups are alike, each of one kind of device.
+/// Whether blocks of `columns` groups are equal, each of one kind of device.
 bool Space::has_columns(const Setting& setting, int columns) const {
   Setting column = setting;
   column.columns = columns;
@@ -176,7 +176,7 @@ std::vector<Setting> Space::columns_in_turns(const Setting& setting) const {
   const auto is_unlimited = [&](int kind) {
     return cluster_.kinds[static_cast<std::size_t>(kind)].memory_unlimited;
   };
-  // What they are better at is memory.
+  // Their only advantage is memory.
   const bool has_limits = !std::ranges::all_of(kinds_, is_unlimited);
   if (!has_limits || most > most_devices_walked || is_chain(setting)) return {};
   if (!setting.trains || !setting.drains) return {};
@@ -198,7 +198,7 @@ std::vector<Setting> Space::columns(const Setting& setting) const {
   const int most = problem_.straight ? 1 : groups(setting.peers);
   for (int columns = 1; columns <= most; ++columns) {
     if (setting.microbatch % columns != 0 || !has_columns(setting, columns)) continue;
-    if (problem_.pinned.samples_per_replica && columns > 1) continue;  // they are copies
+    if (problem_.pinned.samples_per_replica && columns > 1) continue;  // `copies` has these
     all.push_back(setting);
     all.back().columns = columns;
     all.back().microbatch /= columns;

@@ -24,7 +24,7 @@ std::string schedules_of(const Target& target) {
   return join_words(names);
 }
 
-/// Recipes interleave more stages per device than are worth trying without one.
+/// Adds more virtual stages, which the framework's recipes use for large models.
 void add_finer_stages(Problem& problem) {
   const auto interleaves = [](const ScheduleChoice& choice) {
     return choice.name == "interleaved";
@@ -51,7 +51,7 @@ void set_schedules(Problem& problem, const Target& target, bool said) {
          schedules_of(target), target.trains ? "" : ": plan with --objective latency");
 }
 
-/// Whether what was asked for allows that all stages do this.
+/// Whether the problem allows this recomputation in all stages.
 bool is_asked(const Problem& problem, RecomputeEverywhere what) {
   using enum RecomputeEverywhere;
   const auto has = [&](Recompute choice) {
@@ -62,7 +62,7 @@ bool is_asked(const Problem& problem, RecomputeEverywhere what) {
   return has(Recompute::full) && (what != selective || has(Recompute::none));
 }
 
-/// Of what the framework can do everywhere, what was asked for.
+/// Restricts recomputation to what both the framework and the problem allow.
 void set_recompute(Problem& problem, const Target& target) {
   if (!target.trains) problem.recompute = {Recompute::none};
   if (target.recompute.empty()) return;
@@ -107,8 +107,8 @@ void set_degrees(Problem& problem, const Target& target, const SaidOfPlans& said
   for (Parallelism& choice : problem.other_parallelism) choice.sequence = false;
 }
 
-/// Where experts want tokens split among tensor-parallel peers and somebody said otherwise, there
-/// are no peers.
+/// If experts require sequence parallelism and the user turned it off, there are no tensor-parallel
+/// peers.
 void set_peers_of_experts(Problem& problem, const Target& target, const SaidOfPlans& said) {
   const auto& transformer = problem.profile.model.transformer;
   if (!target.experts_want_sequence_parallel || problem.parallelism.sequence || !transformer ||
@@ -122,7 +122,7 @@ void set_peers_of_experts(Problem& problem, const Target& target, const SaidOfPl
   }
 }
 
-/// Degrees among which it divides the layers.
+/// Restricts tensor-parallel degrees to those that the framework supports.
 void set_peers(Problem& problem, const Target& target, const SaidOfPlans& said) {
   if (target.against_peers == nullptr) return;
   std::string reason;
@@ -135,7 +135,7 @@ void set_peers(Problem& problem, const Target& target, const SaidOfPlans& said) 
     refuse(target, reason);
 }
 
-/// What is usual there, and what shards more.
+/// Sets the framework's default sharding, and those that shard more as alternatives.
 void set_sharding(Problem& problem, const Target& target) {
   problem.optimizer.sharding = usual_sharding(target);
   problem.other_sharding.clear();
@@ -171,7 +171,7 @@ void require_states(const Problem& problem, const Target& target) {
   }
 }
 
-/// How tokens get to experts, and what the host sends at once.
+/// Checks token dispatch and kernel launches (CUDA graphs). Throws Error (usage).
 void require_launching(const LayerKernels& kernels, const Target& target) {
   if (sends_once(kernels.dispatcher) && !target.dispatchers) {
     refuse(target, "plans for ", target.system,
@@ -199,8 +199,8 @@ void require_launching(const LayerKernels& kernels, const Target& target) {
   }
 }
 
-/// Messages of tensor-parallel peers beside products, as the framework's published recipes have
-/// them, unless somebody said so.
+/// Sets the overlap of tensor-parallel messages with matrix products as in the framework's
+/// published recipes, unless the user set it.
 void set_overlap(Problem& problem, const Target& target, bool said) {
   if (said || !target.overlaps || !target.trains || serves(problem)) return;
   if (!problem.parallelism.sequence || !estimates_kernels(problem.profile)) return;
@@ -212,7 +212,8 @@ void set_overlap(Problem& problem, const Target& target, bool said) {
   if (is_possible) problem.kernels = kernels;
 }
 
-/// Exchanges beside another microbatch's work leave no room for a layer that is done again whole.
+/// With token exchanges overlapped by another microbatch's work, layers cannot be recomputed as a
+/// whole.
 void leave_out_full_recomputation(Problem& problem, const Target& target) {
   if (problem.kernels.again.has(LayerModule::experts)) {
     refuse(target, target.system, " does not do experts again whose exchanges run beside other ",
@@ -228,7 +229,8 @@ void leave_out_full_recomputation(Problem& problem, const Target& target) {
   }
 }
 
-/// "3x8xh100" of 4x8xh100 without one of its nodes; empty where what is left has no such name.
+/// The name of the cluster without its excluded devices, as "3x8xh100" for 4x8xh100 without a node;
+/// empty if there is no such name.
 std::string cluster_left(const Problem& problem) {
   const std::string& name = problem.cluster_name;
   const std::size_t times = name.find('x');
