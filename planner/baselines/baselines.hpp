@@ -12,15 +12,17 @@
 
 namespace stagecraft {
 
-/// What the time of a strategy depends on.
+/// The sizes that a strategy's running time depends on.
 struct ProblemSize {
   double layers = 1;
-  double devices = 1;       ///< that a plan may use
-  double servers = 1;       ///< that the cluster has: all levels but the innermost
-  double nested = 0;        ///< squares of the counts of all levels but the outermost, summed
-  double instructions = 0;  ///< of one plan under every setting, to be simulated
-  double downsets = std::numeric_limits<double>::infinity();  ///< infinity: more than the most
-  double states = std::numeric_limits<double>::infinity();    ///< of PipeDream's optimizer, as well
+  double devices = 1;       ///< devices that a plan may use
+  double servers = 1;       ///< servers of the cluster: the product of all levels but the innermost
+  double nested = 0;        ///< sum of the squared counts of all levels but the outermost
+  double instructions = 0;  ///< instructions of one plan under every setting
+  double downsets = std::numeric_limits<double>::infinity();  ///< downsets of the model's graph;
+                                                              ///< infinity: beyond the limit
+  double states = std::numeric_limits<double>::infinity();    ///< states of PipeDream's optimizer;
+                                                              ///< infinity: beyond the limit
 };
 inline constexpr std::int64_t most_sized_downsets = 10'000;
 inline constexpr int most_sized_states = 2'000;
@@ -30,11 +32,12 @@ struct Strategy {
   SearchResult (*search)(const Problem& problem, const SearchControl& control);
   std::string_view summary;
   bool takes_argument = false;  ///< named NAME:ARGUMENT
-  /// Of other planners: about how many nanoseconds it takes (a clock would not give equal answers
-  /// to equal questions). Without, its plans are no starts of our own search.
+  /// For other planners: estimated running time in nanoseconds (measuring it would make answers
+  /// depend on the machine). Null: its plans are no warm starts of our own search.
   double (*work)(const ProblemSize& size) = nullptr;
-  unsigned obeys = wish::all;  ///< of `wishes`; the others it must not be asked for
-  /// `pareto_front` at one go, of a search that looks at all plans.
+  unsigned obeys = wish::all;  ///< constraints of `wishes` that it obeys; a problem with others is
+                               ///< refused
+  /// `pareto_front` in one search, for a strategy that enumerates all plans.
   SearchResult (*front)(const Problem& problem, const SearchControl& control, int most,
                         double spacing) = nullptr;
 };
@@ -70,7 +73,7 @@ double work_of_dnn_partitioning(const ProblemSize& size);
 double work_of_piper(const ProblemSize& size);
 double work_of_aceso(const ProblemSize& size);
 
-/// As they are listed.
+/// In the order of lists.
 inline constexpr std::array baselines{
     Strategy{"pipedream-released", search_pipedream_released,
              "PipeDream's optimizer as released, charging transfers between stages", false,

@@ -1,9 +1,10 @@
-// The ledger: predictions of every measured set held against its measurements, after fitting a few
-// constants on at most a quarter of the rows. What is fitted and what is predicted is always said.
+// The ledger validates predictions against every measured set, after fitting a few constants on at
+// most a quarter of the rows. It always reports which rows were fitted and which were predicted.
 //
-// Two claims differ. In family, the fitted rows are drawn from every shape of layer, and a shape's
-// layers may get a correction of their own, as a profile of them would give. Out of family, whole
-// families of neighbours are fitted or left out, and only the constants carry over.
+// There are two claims. In family (interpolation): the fitted rows include every shape of layer,
+// and the layers of a shape may get a correction factor, as a profile of them would give. Out of
+// family (extrapolation): whole families of similar rows are fitted or held out, and only the
+// constants carry over.
 
 #pragma once
 
@@ -28,14 +29,14 @@ struct FittedConstant {
   double start = 0;
 };
 
-/// What a fit found: constants, and factors on the blocks of certain shapes.
+/// The result of a fit: constants, and correction factors for blocks of certain shapes.
 struct Calibration {
   KernelConstants constants;
   std::vector<FittedConstant> fitted;
   std::map<std::string, double> corrections;  ///< by shape
 };
 
-/// One row of the ledger. No row is left out of it.
+/// One row of the ledger, which contains every measured row.
 struct LedgerRow {
   std::string label;
   std::string family;
@@ -43,12 +44,12 @@ struct LedgerRow {
   double measured = 0;
   double predicted = 0;
   std::optional<Bytes> memory, predicted_memory;
-  std::string predicted_by;  ///< as of its measured row; empty where no recipe stands behind it
+  std::string predicted_by;  ///< as in its measured row; empty if it has no recipe
 
   double error() const { return predicted / measured - 1; }
 };
 
-/// Errors as fractions, over held-out rows only (over all, where none was fitted).
+/// Errors as fractions, over held-out rows only, or over all rows if none was fitted.
 struct ErrorSummary {
   int rows = 0;
   double mape = 0, median = 0, p90 = 0, max = 0, bias = 0;
@@ -61,28 +62,31 @@ struct SetResult {
   std::vector<LedgerRow> rows;
   int fitted_on = 0;
   ErrorSummary time;
-  ErrorSummary memory;  ///< over all rows that have one: nothing is fitted for it
-  /// Spearman's, between predicted and measured, mean over families of three rows and more.
+  ErrorSummary memory;  ///< over all rows with measured memory, for which nothing is fitted
+  /// Spearman's rank correlation of predicted and measured times, averaged over families of at
+  /// least three rows.
   double rank_correlation = 0;
   double worst_rank_correlation = 0;
-  /// How much slower the configuration predicted to be the best is than the best, mean over
-  /// problems with a choice.
+  /// Relative excess of the configuration predicted to be best over the measured best, averaged
+  /// over problems with a choice.
   double regret = 0;
   int problems = 0;
-  /// p10 and p90 of another row are its prediction over and times 1 + this, as the fitted rows have
-  /// it; nothing where fewer than two (out of family two families) were fitted.
+  /// Half width of the prediction interval, from the fitted rows: p10 and p90 of another row are
+  /// its prediction divided by, and times, 1 + this. Nothing if fewer than two rows (out of family:
+  /// two families) were fitted.
   std::optional<double> interval;
-  double covered = 0;  ///< part of the held-out rows that lie within
+  double covered = 0;  ///< fraction of the held-out rows within their intervals
   Calibration calibration;
   std::vector<std::string> assumptions, left_out;
 };
 
-/// Fits the set's unknowns on the rows whose index is given (Huber's loss on the logarithm of
-/// predicted over measured); `with_corrections` adds one factor for each shape.
+/// Fits the set's unknowns on the given rows (Huber loss on the logarithm of predicted over
+/// measured); `with_corrections` adds one factor for each shape.
 Calibration fit_constants(const MeasuredSet& set, const std::vector<int>& rows,
                           bool with_corrections);
 
-/// Whether these rows are enough for a factor for each of their shapes: three of each on average.
+/// Whether these rows suffice for a factor for each of their shapes: on average three rows per
+/// shape.
 bool has_enough_for_corrections(const MeasuredSet& set, const std::vector<int>& rows);
 
 /// How far p10 and p90 of rows that were not fitted are from their predictions (see

@@ -1,15 +1,16 @@
-// Columns: data-parallel copies of a whole pipeline inside one plan, which do the same at the same
-// time.
+// Columns: identical data-parallel replicas of a whole pipeline within one plan, which work in
+// lockstep.
 //
-// Where every stage's replicas share each microbatch, c columns are alike if c divides the
-// microbatch and the replicas of every stage, and if what column 0 has, devices and links, every
-// other column has too:
+// If every stage's replicas share each microbatch, the plan has c equal columns if c divides the
+// microbatch and the replicas of every stage, and if every column has the same kinds of devices and
+// links as column 0:
 //
 //   replicas of stage 0   0 1 | 2 3 | 4 5 | 6 7
 //   replicas of stage 1    0  |  1  |  2  |  3        c = 4: each column has 2 and then 1
 //
-// Columns meet in collectives only, which start when the last member is ready, and all are ready at
-// once. So one column tells the step and the peaks of all, whatever the size of the cluster.
+// Columns only interact in collectives, which start when the last member is ready, and all members
+// are ready at the same time. So the simulation of one column gives the step and the peaks of all,
+// for any size of the cluster.
 
 #pragma once
 
@@ -20,16 +21,16 @@
 
 namespace stagecraft {
 
-/// As many alike columns as the plan has; 1 if it has none. The plan is valid.
+/// Number of equal columns of the plan; 1 if it has none. The plan must be valid.
 int columns_of(const Plan& plan, CostBook& book);
 
-/// For each lead device of the plan, ascending, the place in `first` of the device of column 0 that
-/// does the same; `first` are the lead devices of column 0, ascending.
+/// For each lead device of the plan, ascending, the place in `first` of the corresponding device of
+/// column 0; `first` are the lead devices of column 0, ascending.
 std::vector<int> stand_ins(const Plan& plan, int columns, const std::vector<int>& first);
 
-/// Whether blocks of so many consecutive devices, from device 0 on, are alike in the cluster's
-/// links: the way from place x of one block to place x of another is the same for every x. Devices
-/// at the end that are too few for a block do not count.
+/// Whether blocks of `devices` consecutive devices, from device 0 on, have equal links: the link
+/// from place x of one block to place x of another is the same for every x. Devices at the end that
+/// do not fill a block are ignored.
 bool has_alike_blocks(const Cluster& cluster, int devices);
 
 }  // namespace stagecraft

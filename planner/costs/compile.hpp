@@ -1,4 +1,4 @@
-// Compiling with a cost book of one's own: what `predict.hpp` offers, for callers with many plans.
+// Compiling with a given cost book, for callers with many plans (see `predict.hpp`).
 
 #pragma once
 
@@ -7,22 +7,23 @@
 
 namespace stagecraft {
 
-/// As `compile`, for a plan known to be valid (the schedule's constraints apart, which throw).
+/// As `compile`, for a plan known to be valid, except for the schedule's constraints, which throw.
 Compiled compile_valid(const Plan& plan, CostBook& book);
 
-/// The same to simulate only: without offsets of buffers, and of one column, if all are alike
-/// (columns.hpp). The step and each device's peak are those of the whole.
-/// What repeats in a plan of many microbatches is left out (`Program::left_out`).
+/// Compiles for simulation only: without buffer offsets, and only one column if all are equal
+/// (columns.hpp). The step and each device's peak are those of the whole plan. In a plan of many
+/// microbatches, the repeating part is left out (`Program::left_out`).
 Compiled compile_column(const Plan& plan, CostBook& book);
-/// The same with nothing left out, for clocks elsewhere (`CompiledProgram::tables`).
+/// As `compile_column`, without leaving out repetition, for other clocks
+/// (`CompiledProgram::tables`).
 Compiled compile_whole_column(const Plan& plan, CostBook& book);
 
-/// As `compile`, but what repeats in a plan of many microbatches is left out (`Program::left_out`)
-/// and counted by the clock, which a note then says.
+/// As `compile`, but the repeating part of a plan of many microbatches is left out
+/// (`Program::left_out`) and extrapolated exactly by the clock; a note says so.
 Compiled compile_counted(const Plan& plan, const Profile& profile, const Cluster& cluster);
 
-/// The same; of one column, buffers and all, if the plan has alike ones and more instructions than
-/// anybody reads, which a note then says.
+/// As `compile_counted`; if the plan has equal columns and very many instructions, only one column,
+/// with its buffers, and a note says so.
 Compiled compile_to_read(const Plan& plan, const Profile& profile, const Cluster& cluster);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// Compiling a plan whose gradients are to be clipped.
+// Compiling a plan with gradient clipping.
 
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace stagecraft {
 
-/// As `compile`, with the norm of all gradients known to every device before its updates. Throws
-/// Error (input) where stages update at times of their own.
+/// As `compile`, with the norm of all gradients reduced to every device before its updates. Throws
+/// Error (input) for schedules without a flush, whose stages update at different times.
 Compiled compile_with_norm(const Plan& plan, const Profile& profile, const Cluster& cluster);
 
 }  // namespace stagecraft

@@ -1,6 +1,5 @@
-// What ranges of layers cost: sums over a profile's layers, each in constant time, kept for every
-// device kind and share of a microbatch that was asked for. The evaluator and the bounds of the
-// search read the same book.
+// Costs of ranges of layers: prefix sums over a profile's layers, cached for every device kind and
+// share of a microbatch. The evaluator and the relaxations of the search use the same book.
 
 #pragma once
 
@@ -29,23 +28,23 @@ inline Duration scaled_by(Duration time, double part) {
   return Duration{scaled_by(time.count(), part)};
 }
 
-/// How many devices hold the same part of a stage's layers, and of each of its experts.
+/// Numbers of devices that hold the same part of a stage's layers, and of each of its experts.
 struct Holders {
   int all = 1;
   int experts = 1;
   bool operator==(const Holders&) const = default;
 };
-/// Of so many replicas with so many (tensor x context) peers each.
+/// The holders for `replicas` replicas with `peers` (tensor x context) peers each.
 Holders holders_of(const Parallelism& parallelism, int replicas, int peers);
 
-/// A number of bytes or nanoseconds, and what of it belongs to experts.
+/// A number of bytes or nanoseconds, with the part that belongs to experts.
 template <class Quantity>
 struct WithExperts {
   Quantity all{0};
   Quantity experts{0};
 };
 
-/// What belongs to experts of a layer's gradients, states or update, which its parameters tell.
+/// The experts' part of a layer's gradients, states or update, in proportion to parameters.
 template <class Quantity>
 WithExperts<Quantity> expert_part(const LayerCost& cost, Quantity all) {
   if (cost.expert_parameters == 0) return {all, Quantity{0}};
@@ -57,14 +56,14 @@ WithExperts<Quantity> expert_part(const LayerCost& cost, Quantity all) {
 /// Prefix sums of the layers' costs for one device kind and number of rows (samples).
 class CostTable {
  public:
-  /// `in_pairs`: a microbatch's forward goes beside the backward of the one before it (see
-  /// `MessageOverlap::experts`), so one more is kept while the layers compute, as Megatron-LM
-  /// starts one more (`get_pp_rank_microbatches` of megatron/core/pipeline_parallel/schedules.py).
-  /// It counts where a short step has started all of them, too.
+  /// `in_pairs`: a microbatch's forward overlaps with the backward of the one before it (see
+  /// `MessageOverlap::experts`), so one more microbatch is in flight, since Megatron-LM starts one
+  /// more (`get_pp_rank_microbatches` of megatron/core/pipeline_parallel/schedules.py). It also
+  /// counts in a short step that has started all microbatches.
   CostTable(const Model& model, const std::vector<LayerCost>& costs, bool in_pairs = false);
 
-  /// A recomputation, if the program has one, takes as long as the forward.
-  /// `again`: what each layer does again by itself, empty for nothing.
+  /// Times of a chunk; recomputation of a whole stage takes as long as the forward. `again`:
+  /// recomputation of each layer, empty for none.
   ChunkCosts times(const LayerRange& layers, const std::vector<Recomputed>& again = {}) const;
   Duration forward(const LayerRange& layers) const { return between(forward_, layers); }
   Duration backward(const LayerRange& layers) const { return between(backward_, layers); }
@@ -74,7 +73,7 @@ class CostTable {
   Duration backward_weight(const LayerRange& layers) const {
     return between(backward_weight_, layers);
   }
-  /// Of `forward` and `backward`, messages between experts.
+  /// The part of `forward` and `backward` that is token exchange between experts.
   Duration forward_exchange(const LayerRange& layers) const {
     return between(forward_exchange_, layers);
   }
@@ -115,7 +114,7 @@ class CostTable {
   std::vector<Bytes> crossing_;
   std::vector<int> last_reader_;
   std::vector<std::vector<Bytes>> workspace_;  ///< [k][i]: largest of the 2^k layers from i on
-  int end_of_head_ = 0;                        ///< behind the last layer, if that is the head
+  int end_of_head_ = 0;                        ///< number of layers if the last one is the head
   bool in_pairs_ = false;
   Provenance provenance_ = Provenance::measured;
 };
@@ -125,25 +124,25 @@ struct CostBookSetting {
   Precision precision = Precision::float32;
   std::int64_t sequence = 0;
   Parallelism parallelism = {};
-  Sharding sharding = Sharding::none;  ///< what ZeRO-2 and 3 do in each pass is part of it
+  Sharding sharding = Sharding::none;  ///< costs include the collectives of ZeRO-2 and 3 in each
+                                       ///< pass
   LayerKernels kernels = {};
   std::int64_t chunk = 0;  ///< see CostSetting
-  /// What each of the model's layers does again wherever it is, as part of its costs; empty:
-  /// nothing.
+  /// Recomputation of each of the model's layers that is part of its costs; empty: none.
   std::vector<Recomputed> again = {};
 };
 CostBookSetting book_setting(const Plan& plan);
 
-/// Where those are that hold a stage's layers, and each of its experts.
+/// The groups of devices that hold a stage's layers, and each of its experts.
 struct StageGroups {
   DeviceGroup all, experts;
   bool operator==(const StageGroups&) const = default;
 };
 
-/// Makes tables when they are asked for: one thread at a time.
+/// Fills tables on demand, so only one thread at a time may use it.
 class CostBook {
  public:
-  /// `memo`: of this profile and cluster, if there is one; costs are looked up there first.
+  /// `memo`: shared layer costs of this profile and cluster, or null.
   CostBook(const Profile& profile, const Cluster& cluster, CostBookSetting setting,
            std::shared_ptr<LayerCostMemo> memo = nullptr)
       : profile_(profile),
@@ -151,23 +150,23 @@ class CostBook {
         setting_(std::move(setting)),
         memo_(std::move(memo)) {}
 
-  /// Costs of `rows` samples of a microbatch on this kind of device: of an entry for exactly so
-  /// many; else, where the microbatch was measured, its costs scaled by rows and rounded up; else
-  /// as estimated. The device is one of `peers` (tensor x context) of a replica, neighbours in the
-  /// cluster, and so are the replicas. Messages between peers are added where costs leave
-  /// them out (profiles/peer_messages.hpp): so do estimates. Where each microbatch's gradients
-  /// are scattered there are microbatch / rows replicas. Throws Error (input) without any.
+  /// Costs of `rows` samples of a microbatch on this kind of device: from a profile entry for
+  /// exactly these rows; else, if the microbatch was measured, its costs scaled by rows and rounded
+  /// up; else estimated. The device is one of `peers` (tensor x context) neighbouring devices of a
+  /// replica, and replicas are neighbours, too. Messages between peers are added if the costs leave
+  /// them out, as estimates do (profiles/peer_messages.hpp). If each microbatch's gradients are
+  /// scattered, there are microbatch / rows replicas. Throws Error (input) if there are no costs.
   const CostTable& table(int kind, std::int64_t microbatch, std::int64_t rows, int peers = 1);
 
-  /// Bytes of these rows that cross the cut before layer `cut`: as in their table, unless fewer
-  /// were measured, a number that divides them, and neither they nor the microbatch.
+  /// Bytes of these rows that cross the cut before layer `cut`: from their table, or, if neither
+  /// they nor the microbatch were measured, from a measured number of rows that divides them.
   Bytes crossing(int kind, std::int64_t microbatch, std::int64_t rows, int peers, int cut);
 
-  /// What `table` sums up, as an entry of a profile for exactly so many rows.
+  /// The layer costs of `table`, as a profile entry for exactly these rows.
   ProfileEntry entry_for(int kind, std::int64_t microbatch, std::int64_t rows, int peers = 1) const;
 
-  /// Of these rows' tokens, those that a pass computes: all where nothing is said of chunks, or
-  /// where that says nothing (served_costs.hpp).
+  /// The tokens of these rows that one pass computes: all of them unless prompts are processed in
+  /// chunks (served_costs.hpp).
   PassTokens tokens_of_pass(int kind, std::int64_t microbatch, std::int64_t rows, int peers) const;
 
   const Profile& profile() const { return profile_; }
@@ -185,7 +184,7 @@ class CostBook {
                                        int peers) const;
   std::vector<LayerCost> layer_costs_of(int kind, std::int64_t microbatch, std::int64_t rows,
                                         int peers) const;
-  /// Of so many replicas with so many peers, the first devices of the cluster.
+  /// The groups of `replicas` replicas with `peers` peers on the cluster's first devices.
   const StageGroups& groups_of_neighbours(int replicas, int peers) const;
   std::int64_t measured_part(int kind, std::int64_t microbatch, std::int64_t rows, int peers) const;
 
@@ -195,41 +194,41 @@ class CostBook {
   std::shared_ptr<LayerCostMemo> memo_;
   using Key = std::tuple<int, std::int64_t, std::int64_t, int>;
   std::map<Key, CostTable> tables_;
-  mutable std::map<std::pair<int, int>, StageGroups> groups_;  ///< by replicas and peers
-  std::map<Key, std::int64_t> parts_;  ///< rows whose table tells what crosses a cut
+  mutable std::map<std::pair<int, int>, StageGroups> groups_;  ///< keys: replicas, peers
+  std::map<Key, std::int64_t> parts_;  ///< rows whose table gives the bytes that cross a cut
   std::pair<Key, const CostTable*>
-      last_;  ///< asked for: who goes over devices asks again and again
+      last_;  ///< the latest table, since loops over devices ask for it repeatedly
 };
 
-/// Whether messages from one device to the other take the profile's measured hand-over.
+/// Whether messages between the devices take the profile's measured transfer time.
 bool takes_hand_over(const Profile& profile, const Cluster& cluster, int from, int to);
 
-/// What a message takes: the measured hand-over where the profile has one for such devices, else
-/// the cluster's link.
+/// The link of a message: the measured transfer if the profile has one for such devices, else the
+/// cluster's link.
 Link message_link(const Profile& profile, const Cluster& cluster, int from, int to);
 
-/// What each of those that hold a stage updates, and keeps of what is sharded: its share, rounded
-/// up.
+/// The update time and the sharded memory of one holder of a stage: its share, rounded up.
 Duration update_share(const WithExperts<Duration>& update, Sharding sharding,
                       const Holders& holders);
 ChunkMemory memory_share(const ChunkMemory& memory, Sharding sharding, const Holders& holders);
 
-/// Of replicas with their (tensor x context) peers: the first of each set of tensor-parallel ones.
+/// For replicas with their (tensor x context) peers: the first device of each set of
+/// tensor-parallel peers.
 std::vector<int> holding_devices(const Parallelism& parallelism,
                                  const std::vector<std::vector<int>>& replicas);
 StageGroups stage_groups(const Cluster& cluster, const Parallelism& parallelism,
                          const std::vector<std::vector<int>>& replicas);
 
-/// Before and after the updates of those that hold a stage: gradients are summed, sharded
-/// parameters collected; experts' after the others'. Nothing for a single one, nor where each
-/// microbatch does it (ZeRO-2 and 3).
+/// Time to sum gradients before, and to collect sharded parameters after, the updates of a stage's
+/// holders; experts after the others. Zero for a single holder, and if each microbatch does it
+/// (ZeRO-2 and 3).
 Duration sum_time(const StageGroups& groups, Sharding sharding,
                   const WithExperts<Bytes>& gradients);
 Duration collect_time(const StageGroups& groups, Sharding sharding,
                       const WithExperts<Bytes>& parameters);
 
-/// Bytes of the tied weights' gradient; `table` is of a device that holds the owner. Gradients may
-/// be wider than weights.
+/// Bytes of the tied weights' gradient, which may be wider than the weights; `table` must be that
+/// of a device that holds the owner.
 Bytes tie_bytes(const Tie& tie, const CostTable& table, Precision precision);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// A compiled program with other costs: for questions that change no instruction.
+// Other costs for a compiled program, for changes that leave its instructions as they are.
 
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace stagecraft {
 
-/// What the program costs by another book than the one it was compiled with, such as that of a
-/// cluster with other links. The plan, the profile and the devices are those it was compiled from;
-/// what stages do again may differ, as far as the program stays the same.
+/// The program's costs under another cost book, such as that of a cluster with other links. Plan,
+/// profile and devices must be those that it was compiled from; recomputation may differ if the
+/// program stays the same.
 Costs cost_program(const Compiled& compiled, const Plan& plan, CostBook& book);
 
 }  // namespace stagecraft

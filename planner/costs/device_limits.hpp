@@ -1,4 +1,4 @@
-// How much memory the devices of a plan may use, beside `device_peaks`.
+// Memory limits of a plan's devices, to be compared with `device_peaks`.
 
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace stagecraft {
 
-/// Of a program's device, as `Prediction::memory_limits` have it; nothing: unlimited.
+/// The limit of a program's device from `Prediction::memory_limits`; nothing: unlimited.
 std::optional<Bytes> limit_of(const Prediction& prediction, std::size_t lead);
 
-/// Of all devices the plan uses, in device order.
+/// The limits of all devices that the plan uses, in device order.
 std::vector<std::optional<Bytes>> device_limits(const Plan& plan, const Prediction& prediction);
 
-/// "48.1GiB of 39.5GiB"; where both look alike, by how much, too.
+/// "48.1GiB of 39.5GiB"; with the difference if both round to the same text.
 std::string needed_of(Bytes needed, Bytes limit);
 
 }  // namespace stagecraft

@@ -1,10 +1,12 @@
-// Sums of gradients over those that hold a stage's layers, as far as a step is longer for them.
+// The exposed time of summing gradients over the holders of a stage: the time by which a step is
+// longer.
 //
-// One after another, all of a stage's gradients are summed behind its last backward. Overlapped
-// (Li et al. 2020, section 3.2.3; Megatron-LM's --overlap-grad-reduce) they go in buckets of whole
-// layers, the last layers first: a bucket when the last backward of its layers has ended and the
-// bucket before is through. The layer that brings it to `gradient_bucket` bytes closes it. What is
-// left of the sums when the stage's backward has ended is seen.
+// Without overlap, all of a stage's gradients are summed after its last backward. With overlap (Li
+// et al. 2020, section 3.2.3; Megatron-LM's --overlap-grad-reduce), they are summed in buckets of
+// whole layers, the last layers first: a bucket starts when the last backward of its layers has
+// ended and the previous bucket is done. The layer that brings a bucket to `gradient_bucket` bytes
+// closes it. The exposed time is the part of the sums that is left when the stage's backward has
+// ended.
 
 #pragma once
 
@@ -14,39 +16,39 @@
 
 namespace stagecraft {
 
-/// The size of a bucket where somebody wants sums to overlap and says none: Megatron-LM's 40
-/// million gradients in fp32, or a million for each of more holders (its DistributedDataParallel),
-/// or PyTorch's 25 MiB.
+/// The default bucket size of overlapped sums: Megatron-LM's 40 million gradients in fp32, or a
+/// million per holder if that is more (its DistributedDataParallel), or PyTorch's 25 MiB.
 Bytes usual_gradient_bucket(Framework kernels, std::int64_t holders);
 
 /// Layers whose gradients are summed together.
 struct GradientBucket {
   LayerRange layers;
-  Duration backward{0};  ///< of these layers, by which time the bucket is complete
+  Duration backward{0};  ///< backward time of these layers, after which the bucket is complete
   WithExperts<Bytes> gradients;
 };
 
-/// For one plan's or setting's stages. Keeps what it was asked for: one thread at a time.
+/// Exposed sums of one plan's or setting's stages. It caches results, so only one thread at a time
+/// may use it.
 class ExposedSums {
  public:
-  /// Of a schedule that may compute weight gradients by themselves, which then alone hide sums, and
-  /// of each microbatch in so many pieces of its sequences.
+  /// For this optimizer and schedule. Under split backwards only weight gradients hide sums; with
+  /// sequence chunks only the last chunk's backward does.
   ExposedSums(const OptimizerChoice& optimizer, const ScheduleChoice& schedule);
 
-  /// Zero for a single holder, and where each microbatch scatters its gradients (ZeRO-2 and 3).
-  /// Layers that do something again are taken to hide no more than others. The book that `table`
-  /// is of has to outlive this.
+  /// The exposed time; zero for a single holder, and if each microbatch scatters its gradients
+  /// (ZeRO-2 and 3). Recomputation is assumed to hide nothing. The book of `table` must outlive
+  /// this.
   Duration exposed(const CostTable& table, const LayerRange& layers, const StageGroups& groups);
 
-  /// The stage's buckets, the last layers first; what is left over at the first layer is one, too.
-  /// One of all layers where sums do not overlap.
+  /// The stage's buckets, the last layers first; the remainder at the first layer is a bucket, too.
+  /// A single bucket if sums do not overlap.
   std::vector<GradientBucket> buckets(const CostTable& table, const LayerRange& layers) const;
 
  private:
   struct Known {
     const CostTable* table;
     StageGroups groups;
-    std::vector<std::vector<Duration>> to_end;  ///< [end][first]; empty: not asked for
+    std::vector<std::vector<Duration>> to_end;  ///< [end][first]; empty: not computed yet
   };
   Duration backward_of(const CostTable& table, const LayerRange& layer) const;
   Known& known(const CostTable& table, const StageGroups& groups);

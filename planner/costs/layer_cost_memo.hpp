@@ -1,5 +1,5 @@
-// Layers' estimated costs that one search has found, for all its cost books: searches of other
-// shardings, schedules and degrees, on any thread, ask for the same again and again.
+// A memo of estimated layer costs, shared by all cost books of a search: searches over shardings,
+// schedules and degrees, on all threads, need the same costs repeatedly.
 
 #pragma once
 
@@ -17,14 +17,14 @@ namespace stagecraft {
 
 class LayerCostMemo {
  public:
-  /// Of a profile without entries: what was measured is found in no time.
+  /// For a profile without entries, since measured costs need no memo.
   LayerCostMemo(const Profile& profile, const Cluster& cluster);
 
-  /// Whether these are its profile and its cluster, but for memory.
+  /// Whether the memo is for this profile and this cluster, apart from memory sizes.
   bool is_of(const Profile& profile, const Cluster& cluster) const;
 
-  /// A kind of device is the cluster's, by its index. `find` is called where the costs are not
-  /// known yet, and may throw.
+  /// The costs for the cluster's device kind with this index. Calls `find`, which may throw, if
+  /// they are not known yet.
   std::vector<LayerCost> costs(int kind, const CostSetting& setting,
                                const std::function<std::vector<LayerCost>()>& find);
 
@@ -32,7 +32,7 @@ class LayerCostMemo {
   using Key = std::tuple<int, std::int64_t, std::int64_t, int, Precision, LayerKernels, bool, int,
                          int, int, double, int, std::int64_t>;
   static Key key_of(int kind, const CostSetting& setting);
-  /// Costs that so many layers in a row have.
+  /// Run-length encoding: costs, and the number of consecutive layers with these costs.
   using Runs = std::vector<std::pair<LayerCost, int>>;
 
   Model model_;

@@ -1,6 +1,5 @@
-// A forward beside another microbatch's backward, as DualPipe has them: the messages between
-// experts of each hide behind the computing of the other (DeepSeek-V3 technical report,
-// section 3.2.1).
+// A forward overlapped with another microbatch's backward, as in DualPipe: the token exchange of
+// each hides behind the compute of the other (DeepSeek-V3 technical report, section 3.2.1).
 
 #pragma once
 
@@ -10,14 +9,14 @@
 
 namespace stagecraft {
 
-/// The layers that one half of a pair passes; what is referred to outlives it.
+/// One half of a pair: its layers and their costs. The references must outlive it.
 struct PairedPass {
   const CostTable& table;
   const LayerRange& layers;
-  const std::vector<Recomputed>& again;  ///< of each layer; empty: nothing
+  const std::vector<Recomputed>& again;  ///< recomputation of each layer; empty: none
 };
 
-/// The longest of all computing, all messages, and each half alone.
+/// The maximum of: all compute, all messages, and each half alone.
 Duration paired_time(const PairedPass& forward, const PairedPass& backward);
 
 }  // namespace stagecraft

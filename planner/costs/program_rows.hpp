@@ -1,5 +1,4 @@
-// What the rows of a plan's program are called: one numbering, the cluster's, wherever they are
-// shown.
+// Names of a program's rows in all views: the device numbers of the cluster.
 
 #pragma once
 
@@ -9,8 +8,8 @@
 
 namespace stagecraft {
 
-/// What each device of the program is named by: the cluster's devices that do its work, ascending;
-/// its peers, and in a program of one column those of all columns.
+/// For each program device, the cluster's devices that it stands for, ascending: its peers, and in
+/// a program of one column those of all columns.
 std::vector<std::vector<int>> row_names(const Plan& plan, const Compiled& compiled);
 
 }  // namespace stagecraft

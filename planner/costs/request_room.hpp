@@ -1,4 +1,4 @@
-// How many requests a plan for inference has room for.
+// The number of concurrent requests that fit in memory under a plan for inference.
 
 #pragma once
 
@@ -9,26 +9,25 @@
 
 namespace stagecraft {
 
-/// Of the device that is full first, and of as many requests as there are replicas times what it
-/// has room for.
+/// The device that is full first, and the number of requests over all replicas that it allows.
 struct RequestRoom {
-  std::int64_t requests = 0;  ///< of the plan's tokens, at once
-  int device = 0;             ///< that is full first
-  Bytes each = 0;             ///< what that device keeps of one
+  std::int64_t requests = 0;  ///< concurrent requests, each with the plan's tokens
+  int device = 0;             ///< device that is full first
+  Bytes each = 0;             ///< bytes per request on that device
   Bytes weights = 0;
-  Bytes pass = 0;     ///< what a pass works in, and what comes in and goes out
-  Bytes reserve = 0;  ///< what the framework takes
-  Bytes limit = 0;    ///< what may be used, `reserve` included
+  Bytes pass = 0;     ///< workspace and messages of a pass
+  Bytes reserve = 0;  ///< memory that the framework reserves
+  Bytes limit = 0;    ///< usable memory, including `reserve`
   bool operator==(const RequestRoom&) const = default;
 };
 
 /// The plan on its stages' first replicas alone.
 Plan of_one_replica(Plan plan);
 
-/// Memory grows by the same with each request: weights and the workspace of the hungriest layer
-/// stay. Passes are as full as the plan's chunks, or as all requests that there is room for make
-/// them. Where a plan says nothing of requests they are whole microbatches. Nothing where the plan
-/// trains, where nothing is kept of requests, or where memory has no end.
+/// Memory grows linearly with requests; weights and the largest workspace of a layer are constant.
+/// Passes are as full as the plan's chunks or all requests allow; in a plan without requests they
+/// are whole microbatches. Nothing if the plan trains, if no request state is kept, or if memory is
+/// unlimited.
 std::optional<RequestRoom> room_for_requests(const Plan& plan, const Profile& profile,
                                              const Cluster& cluster);
 

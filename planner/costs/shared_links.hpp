@@ -15,19 +15,20 @@
 
 namespace stagecraft {
 
-/// Who shares the links of a cluster.
+/// Which devices share the links of a cluster.
 struct LinkSharing {
   Sharing sharing = Sharing::fair;
-  /// Neighbours behind one link out of, and one into, their part of a level; default: all of it.
+  /// Number of neighbouring devices behind one pair of links out of, and into, their part of a
+  /// level; default: all devices of the part.
   std::optional<int> devices_per_link;
 };
 
-/// Program device i stands for cluster device `devices[i]`. Each part of a level (each node, in a
-/// node each device) has links out and in with the level's point-to-point bandwidth; a pair with a
-/// link of its own (an override) has that. Alone on its links, a message takes as long as `costs`
-/// says, and so does a collective, which occupies all links between the members of its ring.
-/// Messages that do not cost what their link says (measured hand-overs) and unlimited links are
-/// left out. Throws Error (usage) unless `devices_per_link` is at least 1.
+/// The network of a program; program device i stands for cluster device `devices[i]`. Each part of
+/// a level (each node, and each device in a node) has links out and in with the level's
+/// point-to-point bandwidth; a pair with an override has that link. Alone on its links, a message
+/// takes the time in `costs`, and so does a collective, which occupies all links between the
+/// members of its ring. Messages whose cost is not that of their link (measured transfers) and
+/// unlimited links are left out. Throws Error (usage) unless `devices_per_link` is at least 1.
 Network shared_network(const Program& program, const Costs& costs, const std::vector<int>& devices,
                        const Cluster& cluster, const LinkSharing& sharing);
 

@@ -1,4 +1,4 @@
-// What a stage does again, in words, and whether it says so layer by layer.
+// A stage's recomputation: per layer, in runs of layers, and in words.
 
 #pragma once
 
@@ -10,21 +10,21 @@
 
 namespace stagecraft {
 
-/// Layers of the stage that do this again by themselves.
+/// Number of the stage's layers with this recomputation per layer.
 int layers_again(const Stage& stage, Recomputed what);
 
-/// Of these layers, which are some of the stage's, so many at a time do all of themselves again
-/// together, the last ones fewer.
+/// Makes these layers of the stage recompute fully in runs of `length` layers; the last run may be
+/// shorter.
 void recompute_in_runs(Stage& stage, const LayerRange& layers, int length);
 
-/// So many at a time, where that is what all stages do with their `layers_of` and no other ones.
+/// The length of runs, if all stages recompute exactly their `layers_of` in runs of one length.
 std::optional<int> length_of_runs(const Plan& plan,
                                   const std::function<LayerRange(const Stage&)>& layers_of);
 
-/// What each of the model's layers does again by itself where all stages do this; empty: nothing.
+/// The recomputation of each of the model's layers under this setting for all stages; empty: none.
 std::vector<Recomputed> again_everywhere(const Model& model, RecomputeEverywhere what);
 
-/// Gives the stage its part of that (`Stage::again`), or makes it recompute as a whole.
+/// Sets the stage's recomputation for this setting: `Stage::again`, or the stage as a whole.
 void recompute_everywhere(Stage& stage, RecomputeEverywhere what,
                           const std::vector<Recomputed>& again);
 

@@ -1,10 +1,9 @@
-// Plans for others. To add a format: write exporters/NAME.cpp, declare its function here, add a
-// row.
+// Exporters of plans to other systems' formats. To add a format: write exporters/NAME.cpp, declare
+// its function here, add a row.
 //
 // A plan that a format cannot express, or that its system cannot run, is refused with a sentence
-// for each thing that stands in the way; nothing is rounded or left out. Where
-// planner/interop/importers.hpp has the format too, importing what was exported gives the plan
-// again, but for its prediction.
+// for each reason; nothing is rounded or left out. If planner/interop/importers.hpp has the format
+// too, importing an exported file gives the same plan, except for its prediction.
 
 #pragma once
 
@@ -21,25 +20,25 @@ namespace stagecraft {
 /// The text of a file. Throws Error (input) with all reasons against the plan, if there are any.
 using Export = std::string (*)(const LoadedPlan& loaded);
 
-/// One of a format's several files: what its name adds to the one asked for.
+/// One file of a format with several: its text, and the suffix of its name.
 struct ExportedFile {
   std::string suffix;
   std::string content;
 };
 using ExportFiles = std::vector<ExportedFile> (*)(const LoadedPlan& loaded);
 
-/// Why this plan cannot run in the format's system: a sentence for each thing that stands in the
-/// way, all of them; empty where it can. The plan is valid, the model in its order.
+/// All reasons why the format's system cannot run this plan, one sentence each; empty if it can.
+/// The plan must be valid, and the model in its order.
 using ReasonsAgainst = std::vector<std::string> (*)(const Plan& plan, const Model& model,
                                                     const Cluster& cluster);
 
 struct Exporter {
   std::string_view name;  ///< as in `stagecraft export NAME PLAN`
-  Export write;           ///< null where the format takes several files
+  Export write;           ///< null if the format has several files
   std::string_view summary;
   ExportFiles write_files = nullptr;
-  ReasonsAgainst reasons_against = nullptr;  ///< null where every plan can be written
-  /// What who takes the file should know besides; null where there is never anything.
+  ReasonsAgainst reasons_against = nullptr;  ///< null if every plan can be written
+  /// Notes for the user of the file; null if there are never any.
   std::vector<std::string> (*notes)(const LoadedPlan& loaded) = nullptr;
 };
 
@@ -52,7 +51,7 @@ std::string export_device_map(const LoadedPlan& loaded);
 std::string export_vllm(const LoadedPlan& loaded);
 std::string export_csv(const LoadedPlan& loaded);
 std::string export_perfetto(const LoadedPlan& loaded);
-/// The same in Perfetto's own format, a tenth as large (simulator/views/perfetto.hpp).
+/// The trace in Perfetto's own format, a tenth as large (simulator/views/perfetto.hpp).
 std::string export_perfetto_native(const LoadedPlan& loaded);
 std::string export_svg(const LoadedPlan& loaded);
 std::vector<ExportedFile> export_chakra(const LoadedPlan& loaded);
@@ -101,7 +100,7 @@ inline constexpr std::array exporters{
              export_chakra},
 };
 
-/// Throws Error (usage) with the known names.
+/// Throws Error (usage) with the known names for an unknown one.
 const Exporter& find_exporter(std::string_view name);
 
 /// See ReasonsAgainst.

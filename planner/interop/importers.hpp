@@ -1,9 +1,9 @@
-// Plans of others. To add a format: write importers/NAME.cpp, declare its two functions here, add a
-// row.
+// Importers of plans from other systems' formats. To add a format: write importers/NAME.cpp,
+// declare its two functions here, add a row.
 //
-// Such a file says which layers form each stage, and some of the rest: devices per stage, batch,
-// schedule. What the format leaves open comes with the question, from the command line; what both
-// say must not be said twice. The result is a plan like any other, for the one evaluator.
+// Such a file gives the layers of each stage and some other properties: devices per stage, batch,
+// schedule. Properties that the format leaves open come from the command line; giving a property in
+// both is an error. The result is an ordinary plan, for the same evaluator.
 
 #pragma once
 
@@ -20,13 +20,13 @@
 
 namespace stagecraft {
 
-/// What the command line says in place of a file that does not.
+/// Properties from the command line that the file does not give.
 struct PlanOptions {
   std::optional<std::int64_t> batch;       ///< samples per step
   std::optional<std::int64_t> microbatch;  ///< samples per microbatch, over all replicas
   std::optional<std::int64_t> sequence;    ///< tokens per sample
   std::optional<Precision> precision;
-  std::optional<Framework> kernels;  ///< of layers whose costs are estimated
+  std::optional<Framework> kernels;  ///< kernels that estimated costs assume
   std::optional<Dispatcher> dispatcher;
   std::optional<CudaGraphs> graphs;
   std::optional<Float8Recipe> float8_recipe;
@@ -37,32 +37,32 @@ struct PlanOptions {
   std::optional<OptimizerKind> optimizer;
   std::optional<Sharding> sharding;
   std::optional<Bytes> gradient_bucket;
-  std::string schedule;       ///< a name of `schedule list`; empty: not said
-  std::vector<int> replicas;  ///< per stage; empty: not said
+  std::string schedule;       ///< a name of `schedule list`; empty: not given
+  std::vector<int> replicas;  ///< replicas per stage; empty: not given
 };
 
-/// What the command line says of a launch script's variables, by name.
+/// Values of a launch script's variables from the command line, by name.
 using ScriptVariables = std::map<std::string, std::string>;
 
-/// What a file with stages is about.
+/// The model and cluster that a file with stages belongs to, and the options.
 struct PlanQuestion {
-  std::string model_name;  ///< MODEL and CLUSTER as given; they go into the plan
+  std::string model_name;  ///< MODEL and CLUSTER as given; recorded in the plan
   std::string cluster_name;
   std::string profile_hash;
   Profile profile;
-  std::string model_content;  ///< of MODEL's file; empty for built-in models
+  std::string model_content;  ///< content of MODEL's file; empty for built-in models
   Cluster cluster;
   PlanOptions options;
-  ScriptVariables variables = {};  ///< only launch scripts have them
+  ScriptVariables variables = {};  ///< for launch scripts only
 };
 
-/// A piece of a file, as it is written, and where.
+/// A literal piece of a file, with its place.
 struct ReadText {
   std::string text;
   SourcePlace place;
 };
 
-/// A file that was read beside the one that was asked for.
+/// Another file that the importer read.
 struct OtherFile {
   std::string path;
   std::string content;
@@ -70,18 +70,18 @@ struct OtherFile {
 
 struct ImportedPlan {
   Plan plan;
-  std::vector<std::string> notes = {};      ///< what the plan cannot say as the file does
-  std::vector<ReadText> understood = {};    ///< taken over, or without bearing on how a step runs
-  std::vector<ReadText> not_modelled = {};  ///< changes how a step runs, but plans do not have it
+  std::vector<std::string> notes = {};      ///< properties of the file that the plan cannot express
+  std::vector<ReadText> understood = {};    ///< taken over, or without effect on a step
+  std::vector<ReadText> not_modelled = {};  ///< affects a step, but plans cannot express it
   std::vector<ReadText> unknown = {};
   std::vector<OtherFile> others = {};
 };
 
-/// Does this content look like the format? Cheap, and never throws.
+/// Whether this content looks like the format. Cheap; never throws.
 using RecognisePlan = bool (*)(std::string_view content);
-/// Reads the content of `file` (its name serves errors). Throws Error: of kind input with the place
-/// for what the file has wrong, or what its own system would refuse, with that reason; of kind
-/// usage for options that are missing or that the file has said already.
+/// Reads the content of `file`, whose name is used in errors. Throws Error (input), with the place,
+/// for mistakes in the file and for plans that its own system would refuse; Error (usage) for
+/// options that are missing or that the file gives already.
 using ImportPlan = ImportedPlan (*)(std::string_view content, const std::string& file,
                                     const PlanQuestion& question);
 
@@ -90,12 +90,13 @@ struct PlanImporter {
   RecognisePlan recognise;
   ImportPlan import;
   std::string_view summary;
-  bool has_variables = false;  ///< its files may be scripts, whose variables --set gives
-  /// The built-in model that the file names; empty if it names another. Null: files name none.
+  bool has_variables = false;  ///< its files may be scripts, whose variables --set assigns
+  /// The built-in model that the file names; empty if it names no built-in model. Null: files of
+  /// the format name no model.
   std::string (*model_of)(std::string_view content, const std::string& file,
                           const ScriptVariables& variables) = nullptr;
-  /// The flag, beside those of model and cluster, without which the file is no plan; empty if there
-  /// is none. Null: files say all else.
+  /// The flag, beside those of model and cluster, that the file needs in order to be a complete
+  /// plan; empty if there is none. Null: files of the format are complete.
   std::string (*open_flag)(std::string_view content, const std::string& file) = nullptr;
 };
 
@@ -159,7 +160,8 @@ inline constexpr std::array plan_importers{
 };
 
 /// The imported plan, valid for the question's model and cluster. Throws Error as the importer
-/// does, of kind input if the plan is not valid, and of kind usage for variables of what has none.
+/// does; Error (input) if the plan is not valid; Error (usage) for variables of a file that has
+/// none.
 ImportedPlan import_plan(const PlanImporter& importer, std::string_view content,
                          const std::string& file, const PlanQuestion& question);
 

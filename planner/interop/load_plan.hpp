@@ -1,4 +1,4 @@
-// Plan files, and the files that they name.
+// Loading plan files with the files that they name.
 
 #pragma once
 
@@ -15,16 +15,16 @@ struct LoadedPlan {
   Profile profile;  ///< in the plan's order
   Cluster cluster;
   std::string path;
-  std::string hash;  ///< of the plan file
-  /// Hugging Face's model_type ("gpt_neox"), where the model is a config.json; empty otherwise.
+  std::string hash;  ///< content hash of the plan file
+  /// Hugging Face's model_type ("gpt_neox") if the model is a config.json; else empty.
   std::string architecture = {};
 };
-/// Reads a plan, and its model, profile and cluster: by the paths in the plan, else beside the
-/// plan. Throws Error (input), with a remedy, if the model or profile has changed since (by its
-/// hash), and if the plan is not valid.
+/// Reads a plan with its model, profile and cluster, by the paths in the plan or, failing that,
+/// beside the plan. Throws Error (input), with a remedy, if the hash of the model or profile has
+/// changed, or if the plan is not valid.
 LoadedPlan load_plan(std::string_view path);
-/// As `load_plan`, from the text of the plan, which was read from `path` before: standard input can
-/// be read only once.
+/// As `load_plan`, from the plan's text, which was already read from `path`, since standard input
+/// can only be read once.
 LoadedPlan load_plan_text(const std::string& text, std::string_view path);
 
 }  // namespace stagecraft

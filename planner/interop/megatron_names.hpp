@@ -1,4 +1,4 @@
-// How Megatron-LM's flags name what plans have other names for.
+// Conversion of values of Megatron-LM's flags to those of plans.
 
 #pragma once
 
@@ -9,15 +9,16 @@
 
 namespace stagecraft {
 
-/// --moe-token-dispatcher-type ("alltoall", "flex") and --moe-flex-dispatcher-backend, whose others
-/// than "hybridep" send as "deepep" does.
+/// Reads --moe-token-dispatcher-type ("alltoall", "flex") and --moe-flex-dispatcher-backend;
+/// backends other than "hybridep" count as "deepep".
 Dispatcher dispatcher_in_megatron(std::string_view type, std::string_view backend);
 
-/// --fp8-recipe; none for what plans do not have ("custom"). Empty: its own default, "delayed".
+/// Reads --fp8-recipe; nothing for recipes that plans do not have ("custom"). Empty: Megatron-LM's
+/// default, "delayed".
 std::optional<Float8Recipe> float8_recipe_in_megatron(std::string_view name);
 
-/// --cuda-graph-impl, and the scope that older releases had for a whole step: "full_iteration" as
-/// either. A scope alone starts none; neither does an empty way.
+/// Reads --cuda-graph-impl, and the scope by which older releases asked for a whole step:
+/// "full_iteration" as either of them. A scope alone, or an empty implementation, means no graphs.
 CudaGraphs graphs_in_megatron(std::string_view way, std::string_view scope);
 
 }  // namespace stagecraft

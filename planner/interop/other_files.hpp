@@ -8,8 +8,8 @@
 
 namespace stagecraft {
 
-/// Throws Error (input) whose help is the command to use, if the content looks like a plan of
-/// another system, or like its order of work. Cheap, and returns for anything else.
+/// Throws Error (input), with the command to use as help, if the content looks like a plan or a
+/// schedule of another system. Cheap; returns for any other content.
 void refuse_foreign_plan(std::string_view content, const std::string& file);
 
 /// Like `refuse_foreign_plan`, for files with models, too.

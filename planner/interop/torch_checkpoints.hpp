@@ -1,5 +1,5 @@
-// Activation checkpoints as torchtitan makes them: a wrapper around transformer blocks, each of
-// which then recomputes by itself.
+// Activation checkpoints of torchtitan: wrapped transformer blocks, each of which recomputes on its
+// own.
 
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace stagecraft {
 
-/// Of the blocks that each pipeline device holds, stage by stage, every `every`-th is wrapped: all
-/// of them for 1. Embedding, head and modules of multi-token prediction are not. Of a model without
-/// blocks all layers count. The model is in its own order, the stages in the plan's.
+/// Wraps every `every`-th block of each pipeline device, counted stage by stage; 1 wraps all.
+/// Embedding, head and modules of multi-token prediction are never wrapped. In a model without
+/// blocks, all layers count. The model must be in its own order, the stages in the plan's.
 void wrap_blocks(Plan& plan, const Model& model, int every);
 
 }  // namespace stagecraft

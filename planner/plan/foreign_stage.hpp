@@ -1,4 +1,4 @@
-// Stages as other planners and runtimes give them: any set of layers, devices by their number.
+// Stages in the form of other planners and runtimes: any set of layers, and device numbers.
 
 #pragma once
 
@@ -10,15 +10,16 @@ namespace stagecraft {
 
 struct ForeignStage {
   std::vector<int>
-      layers;  ///< indices into the model's layers; all stages before hold their inputs
+      layers;  ///< indices of the model's layers; their inputs must be in earlier stages
   int replicas = 1;
   int tensor_parallel = 1;  ///< devices of each replica
   Recompute recompute = Recompute::none;
-  /// Cluster devices, replica by replica; empty: the next ones in order.
+  /// Cluster devices, replica by replica; empty: the next devices in order.
   std::vector<int> devices;
 };
 
-/// Layers stage by stage; inside a stage as the model has them. Empty for the model's own order.
+/// The layers stage by stage, within a stage in the model's order. Empty if that is the model's own
+/// order.
 std::vector<int> layer_order(const std::vector<ForeignStage>& stages);
 
 /// Gives the plan these stages, and the order of layers that they need.

@@ -1,4 +1,4 @@
-// What a plan's degrees of parallelism must divide, and what they do not go together with.
+// Checks of a plan's degrees of parallelism: what they must divide, and what they exclude.
 
 #pragma once
 
@@ -10,20 +10,21 @@
 
 namespace stagecraft {
 
-/// Whether replicas take equal parts of every microbatch, together: they exchange tokens for
-/// experts, or scatter each microbatch's gradients.
+/// Whether replicas must process equal parts of every microbatch at the same time, since they
+/// exchange tokens for experts or scatter each microbatch's gradients.
 inline bool needs_equal_shares(const Parallelism& parallelism, Sharding sharding) {
   return parallelism.expert > 1 || shards_gradients(sharding);
 }
 
-/// Of so many peers each, the fewest replicas of a stage whose devices are whole sets of experts.
+/// The fewest replicas of a stage, with `peers` peers each, whose devices hold whole sets of
+/// experts.
 int replicas_of_experts(const Parallelism& parallelism, int peers);
 
-/// Why exchanges between experts cannot run beside another microbatch's work under this schedule,
-/// with so many microbatches in a step; empty if they can.
+/// The reason why token exchanges between experts cannot overlap with another microbatch's work
+/// under this schedule, with `microbatches` in a step; empty if they can.
 std::string against_exchanges_beside(std::string_view schedule, int microbatches);
 
-/// The stages' replicas and devices are those of a plan that is valid otherwise.
+/// The first fault in the degrees of a plan that is valid otherwise.
 std::optional<PlanFault> find_parallelism_fault(const Plan& plan, const Model& model);
 
 }  // namespace stagecraft

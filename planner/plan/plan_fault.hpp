@@ -1,4 +1,4 @@
-// What is wrong with a plan, and where in it, for `validate` and for whoever knows the plan's file.
+// Faults of a plan, with their places, for `validate` and for readers of plan files.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace stagecraft {
 
-/// The first mistake. `path` leads to it in the plan's JSON, member by member: {"stages", 1,
+/// The first fault. `path` is its place in the plan's JSON, member by member: {"stages", 1,
 /// "layers"}.
 struct PlanFault {
   std::vector<std::variant<std::string, int>> path;
@@ -19,7 +19,7 @@ struct PlanFault {
   std::vector<std::string> help;
 };
 
-/// Looks at everything but the schedule's own constraints, which need its generator.
+/// Checks everything except the schedule's own constraints, which need its generator.
 std::optional<PlanFault> find_structural_fault(const Plan& plan, const Model& model,
                                                const Cluster& cluster);
 

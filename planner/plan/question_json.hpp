@@ -1,4 +1,4 @@
-// The question inside a plan file.
+// Reading the question in a plan file.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace stagecraft {
 
-/// Reads a name by its reader; an unknown name is an error at its place.
+/// Reads a name with `read`; an unknown name is an error at its place in the file.
 template <class Kind>
 Kind read_name(const Json& json, Kind (*read)(std::string_view)) {
   try {
@@ -21,7 +21,8 @@ Kind read_name(const Json& json, Kind (*read)(std::string_view)) {
   }
 }
 
-/// Throws Error (input) at the place of what is unknown or missing, or does not divide the batch.
+/// Throws Error (input), with its place, for a member that is unknown or missing, or that does not
+/// divide the batch.
 Question read_question(const Json& json, const Batch& batch);
 nlohmann::ordered_json question_value(const Question& question);
 

@@ -1,4 +1,4 @@
-// How many instructions a schedule may have for anybody to wait until it is worked out.
+// The maximum size of a schedule that is generated in reasonable time.
 
 #pragma once
 

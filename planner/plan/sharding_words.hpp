@@ -1,4 +1,4 @@
-// Sharding in the words of people and of their frameworks.
+// Names of sharding, ours and those of frameworks.
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace stagecraft {
 
-/// Sharding by our name or by what frameworks call it: "zero3" is "fsdp", "zero-3" and
-/// "full_shard", too; "none" is "ddp". Throws Error (usage) with our names.
+/// Reads our name of a sharding or a framework's: "zero3", "fsdp", "zero-3" and "full_shard" are
+/// the same; so are "none" and "ddp". Throws Error (usage) with our names for any other.
 Sharding sharding_of_word(std::string_view word);
 
 }  // namespace stagecraft

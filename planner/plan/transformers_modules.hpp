@@ -1,6 +1,6 @@
-// Names of modules in Hugging Face's transformers (5.23): of each architecture by its model_type,
-// what stands before its blocks, where these are, and what stands behind them. Checked against the
-// library's own models by `tools/peers/check_partitions.py`.
+// Names of modules in Hugging Face's transformers (5.23): for each architecture, by its model_type,
+// the modules before the blocks, the path of the blocks, and the modules after them. Checked
+// against the library's own models by `tools/peers/check_partitions.py`.
 
 #pragma once
 
@@ -13,21 +13,21 @@
 
 namespace stagecraft {
 
-/// Names of one system's modules; blocks are numbered behind `block`.
+/// Module names of one system; a block's number follows `block`.
 struct ModuleVocabulary {
   std::vector<std::string> embedding;
   std::string block;
   std::vector<std::string> head;
 };
 
-/// Of a config.json, its model_type; with what decides whether a module is there behind it
-/// ("gemma4_text+per_layer"). Empty where there is no model_type.
+/// The model_type of a config.json, followed by properties that decide whether a module exists
+/// ("gemma4_text+per_layer"). Empty if there is no model_type.
 std::string transformers_architecture(const Json& config);
 
-/// Nothing for an architecture that is not known here.
+/// The vocabulary of an architecture; nothing for an unknown one.
 std::optional<ModuleVocabulary> transformers_modules(std::string_view architecture);
 
-/// Whether any architecture calls a module so ("norm_f"), which is the last word of its path.
+/// Whether some architecture has a module whose path ends with this word ("norm_f").
 bool is_embedding_module(std::string_view word);
 bool is_head_module(std::string_view word);
 

@@ -20,17 +20,18 @@ inline constexpr std::array precisions_with_fp8{Precision::bfloat16, Precision::
 
 /// Megatron Core's schedules (megatron/core/pipeline_parallel/schedules.py).
 inline constexpr std::array<std::string_view, 2> megatron_schedules{"1f1b", "interleaved"};
-/// What `--recompute-granularity` makes all stages do.
+/// Recomputation in all stages that `--recompute-granularity` allows.
 inline constexpr std::array megatron_recompute{
     RecomputeEverywhere::none, RecomputeEverywhere::selective, RecomputeEverywhere::blocks,
     RecomputeEverywhere::stages};
 std::string megatron_refuses(const TargetPipeline& pipeline);
-/// What arguments of Megatron-LM, and of what is over Megatron Core, have no words for.
+/// Properties of the model that neither Megatron-LM's arguments nor systems on Megatron Core can
+/// express.
 std::vector<std::string> against_model_of_megatron(const Model& model);
-/// The same, and what only a recipe could say: Megatron-LM's own program knows a model by
-/// arguments.
+/// As `against_model_of_megatron`, with properties that only a recipe can express: Megatron-LM's
+/// own program takes the model from arguments.
 std::vector<std::string> against_arguments_of_megatron(const Model& model);
-/// A system over Megatron Core, whose rules hold for all of them.
+/// The row of a system built on Megatron Core, with the rules that all of these share.
 inline Target over_megatron_core(std::string_view name, std::string_view version,
                                  std::string_view system, FusedLoss fused_loss) {
   return {.name = name,
