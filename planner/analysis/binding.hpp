@@ -1,4 +1,4 @@
-// What limits a plan.
+// The binding constraints of a plan.
 
 #pragma once
 
@@ -10,18 +10,18 @@
 
 namespace stagecraft {
 
-/// What limits the plan, and what one unit more would bring, the most first: faster compute where
-/// it counts most, one GiB more per device, twice the bandwidth of a level of links, another
-/// device, another microbatch or smaller ones, gradient sums. Only what would bring anything is
-/// listed.
+/// A constraint that limits the plan, with its shadow price, the gain from one unit more: faster
+/// compute on the most critical stage, one GiB more per device, twice the bandwidth of a level of
+/// links, another device, another microbatch or smaller ones, gradient sums. Only constraints with
+/// a gain are listed, the largest first.
 struct Binding {
   std::string what;   ///< "compute", "memory", "transfer", "devices", "microbatches", "replicas"
   std::string where;  ///< "stage 2", "device 0", "links inside nodes"
-  std::string value;  ///< in words: the shadow price, and how it was found
-  Duration saved{0};  ///< of an iteration of as many samples
+  std::string value;  ///< the shadow price and how it was found, in words
+  Duration saved{0};  ///< saved time of an iteration with the same number of samples
 };
-/// Asks again with small searches, on at most so many threads (0: one for each core), unless the
-/// plan is another planner's or `stop` is requested.
+/// Finds shadow prices by small searches, on at most `threads` threads (0: one for each core),
+/// unless the plan is another planner's or a stop is requested.
 std::vector<Binding> binding(const Problem& problem, const Candidate& best,
                              const std::stop_token& stop = {}, int threads = 1);
 

@@ -1,4 +1,4 @@
-// What of a plan, or of its cluster, can be set to another value: the keys of `--set KEY=VALUE`.
+// The keys of `--set KEY=VALUE`: properties of a plan, or of its cluster, that can be changed.
 
 #pragma once
 
@@ -9,28 +9,28 @@
 
 namespace stagecraft {
 
-/// `--set KEY=VALUE`. A value is a single one here; lists are several changes, one after another.
+/// One `--set KEY=VALUE` with a single value; a list of values becomes several changes.
 struct Change {
   std::string key;
   std::string value;
   bool operator==(const Change&) const = default;
 };
 
-/// What can be set, with an example and what it means; `N` in a key is a number.
+/// A key with an example and its meaning; `N` in a key stands for a number.
 struct ChangeKind {
   std::string_view key;
   std::string_view example;
   std::string_view summary;
-  bool is_list_of_integers = false;  ///< ranges are understood
+  bool is_list_of_integers = false;  ///< the value may be a range
 };
 const std::vector<ChangeKind>& change_kinds();
 
-/// "KEY=VALUE", with the key as `change_kinds` spells it or by an alias of the field (`mbs`, `gbs`,
-/// `pipeline-parallel`, …). Throws Error (usage) for a key that nothing has, naming the nearest.
+/// Reads "KEY=VALUE", with a key of `change_kinds` or a common alias (`mbs`, `gbs`,
+/// `pipeline-parallel`, …). Throws Error (usage) for an unknown key, naming the nearest one.
 Change read_change(std::string_view text);
 /// Whether `read_change` knows the key.
 bool is_change_key(const std::string& name);
-/// Of a key whose values are integers, where a range may stand.
+/// Whether the key's values are integers, so that a range is possible.
 bool takes_integers(const Change& change);
 
 /// The number in "link0.latency", and what follows it: "latency".
@@ -38,7 +38,8 @@ struct NumberedKey {
   int number = 0;
   std::string_view rest;
 };
-/// Nothing unless the key is WORD, a number, and perhaps a dot and more.
+/// Splits a key that consists of `word`, a number, and optionally a dot and a name; nothing for
+/// other keys.
 std::optional<NumberedKey> numbered_key(std::string_view key, std::string_view word);
 
 /// "tp=4 batch=64"

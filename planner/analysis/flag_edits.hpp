@@ -1,5 +1,4 @@
-// What of a plan is told to a framework in other words after a change: the difference of two
-// launches, flag by flag.
+// The difference between the launches of two plans in a framework, flag by flag.
 
 #pragma once
 
@@ -21,22 +20,23 @@ struct FlagEdit {
   bool operator==(const FlagEdit&) const = default;
 };
 
-/// Of the target's launch, in its own words; without a target, and where it has none for one of the
-/// plans, `--set KEY VALUE` of our own. What stands in the way is not said here.
+/// The edits of the target's launch flags that turn the first plan into the second. Without a
+/// target, or if it cannot express one of the plans, `--set KEY VALUE` of our own. Reasons against
+/// a plan are not reported here.
 std::vector<FlagEdit> flag_edits(const Target* target, const LoadedPlan& before,
                                  const LoadedPlan& after, const std::vector<Change>& changes);
 
-/// Whether the target, which has a format, has words for the plan.
+/// Whether the target, which must have a format, can express the plan.
 bool has_launch(const Target& target, const LoadedPlan& loaded);
 
-/// Whether all are changes of the plan, for want of other words.
+/// Whether all edits are our own `--set`, since the target has no flags for them.
 bool is_in_own_words(const std::vector<FlagEdit>& edits);
 
-/// Flags of a launch script as it has them, by name with dashes; a switch is "on".
+/// The flags of a launch script, by name with dashes; the value of a switch is "on".
 using ScriptFlags = std::map<std::string, std::string>;
 
-/// The same beside a script that says some things otherwise: what it does not say is added or needs
-/// no word, and flags that exclude a new one are left out.
+/// Adapts the edits to a launch script that uses other flags: flags that it lacks are added, or
+/// dropped if unnecessary, and flags that exclude a new one are removed.
 std::vector<FlagEdit> as_in_script(std::vector<FlagEdit> edits, const ScriptFlags& script);
 
 /// "--tensor-model-parallel-size 4 → 2", "add --sequence-parallel", "drop --recompute-method

@@ -1,5 +1,5 @@
-// Which frameworks run a plan, and what the others would take: what the answer of `plan` costs on
-// the stack that somebody has.
+// Which frameworks can run a plan, and the best plans for the others: the price of restricting an
+// answer of `plan` to a given framework.
 
 #pragma once
 
@@ -14,26 +14,26 @@
 
 namespace stagecraft {
 
-/// Why the framework does not run the plan: a sentence for each thing that stands in the way; empty
-/// if it does. What its exporter refuses is among them.
+/// The reasons why the framework cannot run the plan, one sentence each, including those of its
+/// exporter; empty if it can.
 std::vector<std::string> reasons_against(const Target& target, const LoadedPlan& loaded);
 
-/// The newest of each name that run the plan, as they are listed.
+/// The newest version of each framework that can run the plan, in the order of lists.
 std::vector<const Target*> frameworks_of(const LoadedPlan& loaded);
 
-/// The plan of an answer with the files it would name.
+/// The plan of an answer, as if it had been loaded from its file.
 LoadedPlan as_loaded(const Problem& problem, const Plan& plan);
 
-/// What a framework runs best, as far as a short search tells.
+/// The best plan that a framework can run, found by a short search.
 struct FrameworkAnswer {
   const Target* target = nullptr;
   std::optional<Candidate> best;  ///< the framework runs it
-  std::string reason;             ///< where there is none
+  std::string reason;             ///< the reason if there is none
 };
 
-/// Of every framework; of those that only serve where nothing is trained. The problem is for none;
-/// `said` is what of it somebody said. `known` are plans that were found before: where a framework
-/// runs one of them, it is among its choices.
+/// The answers of all frameworks; for inference, of serving frameworks. The problem must have no
+/// target; `said` marks the properties that the user set. `known` are plans found before, which
+/// compete if a framework can run them.
 std::vector<FrameworkAnswer> answers_of_frameworks(const Problem& problem, const SaidOfPlans& said,
                                                    const std::vector<Candidate>& known,
                                                    const std::stop_token& stop, int threads);

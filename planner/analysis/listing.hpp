@@ -1,9 +1,9 @@
-// Every plan of a setting that could be faster than a bound, one after the other: what verifies
-// bounds of small questions, with code that the search does not share.
+// Enumerates every plan of a setting that could be faster than a bound. This verifies bounds of
+// small questions with code that the search does not share.
 //
-// Stages are listed from the first on. A list ends where the loads of the devices so far, behind
-// their first forwards, or what is left, spread over what the devices have left, take as long as
-// the bound. Plans that come to their end are simulated.
+// Stages are chosen from the first on. A partial plan is pruned if the load of a device, after its
+// first forward, or the remaining work, spread over the remaining device time, reaches the bound.
+// Complete plans are simulated.
 
 #pragma once
 
@@ -13,16 +13,17 @@
 
 namespace stagecraft {
 
-/// Device time that a layer needs for a microbatch, at the least, in nanoseconds: r replicas that
-/// share it keep r devices for as long as the largest share takes; those that take turns keep one.
+/// Least device time of a layer for a microbatch, in nanoseconds: r replicas that share a
+/// microbatch occupy r devices for the time of the largest share; a round-robin replica occupies
+/// one device.
 std::int64_t layer_work(const Space& space, const Setting& setting, int layer);
 
 struct Listed {
-  bool is_complete = false;         ///< else there were too many
-  std::optional<Candidate> faster;  ///< a plan that fits and takes less than the bound
+  bool is_complete = false;         ///< false: there were too many plans
+  std::optional<Candidate> faster;  ///< a plan that fits and is faster than the bound
 };
 
-/// Of a setting without columns.
+/// Enumerates the plans of a setting, which must have no columns.
 Listed list_plans(const Space& space, const Setting& setting, Duration bound);
 
 }  // namespace stagecraft

@@ -1,5 +1,5 @@
-// The other ways to serve a model on the same devices: more of them share each layer, for tokens
-// that come sooner, or more replicas stand side by side, for more of them.
+// Other configurations to serve a model on the same devices: more tensor parallelism for lower
+// latency, or more replicas for higher throughput.
 
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace stagecraft {
 
-/// Tensor-parallel peers x pipeline devices x replicas, all alike, and what they serve.
+/// A configuration of tensor-parallel peers x pipeline devices x equal replicas, and its serving
+/// figures.
 struct ServingChoice {
   int tensor = 1;
   int pipeline = 1;
@@ -21,14 +22,14 @@ struct ServingChoice {
 
 struct ServingChoices {
   std::vector<ServingChoice> fit;  ///< most tensor-parallel peers first, then fewest stages
-  /// Without room for a request, tables empty.
+  /// Configurations without room for a request; their tables are empty.
   std::vector<ServingChoice> too_large;
 };
 
-/// Of all that use so many of the cluster's first devices: powers of two of tensor-parallel peers
-/// within the innermost links, as far as they divide the model's heads, and all numbers of stages
-/// that divide what is left, cut for equal time. The plan's other degrees stay. Nothing where the
-/// plan trains, its devices differ, or times were measured; fewer where `stop` is requested.
+/// All configurations on the cluster's first `devices` devices: tensor-parallel degrees that are
+/// powers of two within the innermost links and divide the model's heads, and all numbers of stages
+/// that divide the rest, cut for equal time. The plan's other degrees stay. Empty if the plan
+/// trains, if its devices differ, or if costs were measured; incomplete if a stop is requested.
 ServingChoices serving_choices(const LoadedPlan& loaded, int devices, const std::stop_token& stop);
 
 }  // namespace stagecraft

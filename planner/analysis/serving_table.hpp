@@ -1,12 +1,12 @@
-// What a plan for inference serves: prompts and the tokens made after them apart, since a prompt is
-// arithmetic and a token is memory traffic (Pope et al. 2023, "Efficiently scaling transformer
-// inference"), and latency against throughput as more requests are served at once.
+// Latency and throughput of a plan for inference, as more requests are served at once. Prompts and
+// generated tokens are timed separately, since a prompt is bound by arithmetic and a token by
+// memory bandwidth (Pope et al. 2023, "Efficiently scaling transformer inference").
 //
 //   stage 0   ▓▓▓▓ ▏▏▏▏ ▏▏▏▏ ▏▏▏▏ ▓▓▓▓        ▓ the prompt of a new request
 //   stage 1        ▓▓▓▓ ▏▏▏▏ ▏▏▏▏ ▏▏▏▏ ▓▓▓▓   ▏ a token of each request of a batch
 //
-// As many batches are on the way as there are stages, so that all stages work (vLLM's pipeline
-// parallelism); a request's next token starts when its last one is there.
+// There are as many batches in flight as stages, so that all stages work (vLLM's pipeline
+// parallelism); a request's next token starts when its last one has arrived.
 
 #pragma once
 
@@ -18,37 +18,36 @@
 
 namespace stagecraft {
 
-/// How long requests are.
+/// Lengths of requests.
 struct RequestShape {
-  std::int64_t prompt = 0;  ///< tokens that a request comes with
-  std::int64_t output = 0;  ///< tokens that are made for it
+  std::int64_t prompt = 0;  ///< tokens of a request's prompt
+  std::int64_t output = 0;  ///< tokens generated for a request
 };
 
-/// So many requests at once, as one ends the next one coming.
+/// Figures for a number of concurrent requests; each one that ends is replaced by the next.
 struct ServingPoint {
   std::int64_t requests = 0;
-  Duration first_token{0};  ///< of a prompt that meets no other
-  Duration next_token{0};   ///< of a request, while no prompts come between
+  Duration first_token{0};  ///< latency of a prompt without other prompts
+  Duration next_token{0};   ///< time between a request's tokens, without prompts in between
   double requests_per_second = 0;
-  double tokens_per_second = 0;  ///< tokens made
+  double tokens_per_second = 0;  ///< generated tokens per second
 };
 
 struct ServingTable {
   RequestShape shape;
-  std::int64_t room = 0;             ///< requests that there is memory for, over all replicas
-  std::vector<ServingPoint> points;  ///< 1, 2, 4 … requests of each replica, and its room
+  std::int64_t room = 0;             ///< number of requests that fit in memory, over all replicas
+  std::vector<ServingPoint> points;  ///< for 1, 2, 4 … requests per replica, and for as many as fit
 };
 
-/// What a plan says of its requests; of one that does not, prompts of its sequence and as many
-/// tokens more as usual, where that is longer than the model's positions, after shorter prompts.
-/// Nothing where there are no positions for a prompt.
+/// The lengths of the plan's requests; if it has none, prompts of its sequence length and the
+/// default number of generated tokens, with shorter prompts if the model's positions do not
+/// suffice. Nothing if no position is left for a prompt.
 std::optional<RequestShape> request_shape(const Plan& plan, const Model& model);
 
-/// Of a token, weights are read once for a batch, and keys and values of each request as they are
-/// half-way through its output; experts as many as a batch meets where their choice is even.
-/// Kernels are launched as graphs, without work of the host. Nothing where the plan trains or keeps
-/// nothing of requests, where there is no room for one, and where times were measured: of measured
-/// layers nobody knows how long a single token takes.
+/// A token reads the weights once per batch, the keys and values of each request at half of its
+/// output, and the experts that a batch uses under even routing. Kernels are launched as graphs,
+/// without host time. Nothing if the plan trains or keeps no request state, if no request fits, or
+/// if costs were measured, since these do not give the time of a single token.
 std::optional<ServingTable> serving_table(const Plan& plan, const Profile& profile,
                                           const Cluster& cluster, const RequestShape& shape);
 

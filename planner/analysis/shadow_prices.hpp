@@ -1,4 +1,4 @@
-// What one unit more of something would bring, by asking the same question again.
+// Shadow prices: the gain from one unit more of a resource, found by searching again.
 
 #pragma once
 
@@ -11,16 +11,15 @@
 
 namespace stagecraft {
 
-/// In words, as bindings say it: "12.3 %".
+/// A fraction as text: "12.3 %".
 std::string percent_of(double part);
 Duration scaled(Duration time, double factor);
 
-/// Memory, bandwidth, devices, microbatches: those that would bring anything. The plan is one of
-/// our own search. Small searches, counted in steps; the plan itself under the changed conditions
-/// is always looked at, so that none says less than would be had without searching. Large problems
-/// are searched near the plan only: with its schedule, microbatch and tensor-parallel degree. What
-/// is not proved is said to be so much "at least". On at most so many threads; 0: one for each
-/// core.
+/// The shadow prices of memory, bandwidth, devices and microbatches that are positive. The plan
+/// must come from our own search. The searches are small, with limited effort; the plan itself
+/// under the changed conditions is always a candidate. Large problems are only searched with the
+/// plan's schedule, microbatch and tensor-parallel degree. Gains that are not proved are given as
+/// "at least". `threads` is the maximum number of threads; 0: one for each core.
 std::vector<Binding> shadow_prices(const Problem& problem, const Candidate& best,
                                    const std::stop_token& stop, int threads);
 

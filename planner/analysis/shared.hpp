@@ -1,4 +1,4 @@
-// Plans for clusters whose devices share links, as several do one network card.
+// Plans for clusters whose devices share links, such as a network card.
 
 #pragma once
 
@@ -7,18 +7,18 @@
 
 namespace stagecraft {
 
-/// The best plan by its step where messages that cross the same links at once share them. Searches
-/// price each message as if it were alone, so that two of them are asked, with the cluster's links
-/// and with their parts of these, and what each finds is simulated with shared links; then the best
-/// of these made better cut by cut. What bounds plans that share nothing bounds these: no message
-/// is faster for it, and passes have an order of their own.
+/// The best plan by its step with shared links: concurrent messages on the same links share them. A
+/// search prices each message as if it were alone. So there are two searches, with the cluster's
+/// links and with each device's share of them; their plans are simulated with shared links, and the
+/// best is improved by moving cuts. A lower bound without sharing also holds with it: no message
+/// gets faster, and the order of passes is fixed.
 ///
-/// Predictions of the plans are those without sharing; a note has the step with it, and the gap is
-/// that step's. Throws Error (usage) unless the objective is the step.
+/// The plans' predictions are those without sharing; a note gives the step with it, from which the
+/// gap is computed. Throws Error (usage) unless the objective is the step.
 SearchResult search_with_shared_links(Search search, const Problem& problem,
                                       const SearchControl& control, const LinkSharing& sharing);
 
-/// The plan's step under this sharing.
+/// The plan's step with shared links.
 Duration step_with_shared_links(const Problem& problem, const Plan& plan,
                                 const LinkSharing& sharing);
 

@@ -1,5 +1,5 @@
-// What `plan` compares its answer with: the usual choices (usual_choices.hpp), and on large
-// clusters, where the search does not begin with them, one device and PipeDream's choice.
+// The plans that `plan` shows beside its answer: the usual choices (usual_choices.hpp), and on
+// large clusters, where these are not warm starts, also one device and PipeDream's choice.
 
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace stagecraft {
 
-/// How a candidate's `rejected` begins that was left out for the time it takes, not refused.
+/// Prefix of `rejected` for a candidate that was left out because it would take too long.
 inline constexpr std::string_view not_tried = "not tried: ";
 
-/// Stopped, it is what was found so far.
+/// Returns the choices found so far if a stop is requested.
 std::vector<Candidate> shown_choices(const Problem& problem, const std::stop_token& stop);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// Searches for the same under other conditions, whose plans are then compared.
+// Searches of several problems side by side, for a comparison of their plans.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace stagecraft {
 
-/// What `search` says of each problem. The threads are shared out among them; of progress the first
-/// one tells.
+/// The result of `search` for each problem. The searches divide the threads; only the first one
+/// reports progress.
 std::vector<SearchResult> search_side_by_side(Search search, std::span<const Problem> problems,
                                               const SearchControl& control);
 

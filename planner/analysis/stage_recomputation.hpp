@@ -1,5 +1,5 @@
-// What all stages of a plan recompute, by one word: none, selective (each block its attention),
-// blocks (each block all of itself, by itself) or full (each stage as a whole).
+// Recomputation of all stages of a plan by one word: none, selective (attention of each block),
+// blocks (each block as a whole, one at a time) or full (each stage as a whole).
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace stagecraft {
 
-/// All stages recompute what the word says.
+/// Sets the recomputation of all stages by this word.
 void recompute_all(std::string_view what, const Model& model, std::vector<Stage>& stages);
 
-/// The word for what all stages of a plan recompute; nothing where they differ, or where no word
-/// makes what they do. The model is in the plan's order.
+/// The word for the recomputation of all stages; nothing if they differ or if no word applies. The
+/// model must be in the plan's order.
 std::optional<std::string_view> recompute_of_all(const Plan& plan, const Model& model);
 
 }  // namespace stagecraft

@@ -31,8 +31,8 @@ struct GradientBucket {
 /// may use it.
 class ExposedSums {
  public:
-  /// For this optimizer and schedule. Under split backwards only weight gradients hide sums; with
-  /// sequence chunks only the last chunk's backward does.
+  /// Exposed sums under this optimizer and schedule. With split backwards, only weight gradients
+  /// hide sums; with sequence chunks, only the last chunk's backward does.
   ExposedSums(const OptimizerChoice& optimizer, const ScheduleChoice& schedule);
 
   /// The exposed time; zero for a single holder, and if each microbatch scatters its gradients
