@@ -1,4 +1,5 @@
-// The clock: a program and its costs give a timeline. Knows no models and no plans.
+// The simulator's clock: computes the timeline of a program with costs. It knows neither models nor
+// plans.
 
 #pragma once
 
@@ -10,7 +11,7 @@
 
 namespace stagecraft {
 
-/// What one chunk's instructions take for its share of one microbatch.
+/// Times of one chunk's instructions for its share of one microbatch.
 struct ChunkCosts {
   Duration forward{0};
   Duration backward{0};
@@ -18,18 +19,19 @@ struct ChunkCosts {
   Duration backward_weight{0};
   Duration recompute{0};
   Duration update{0};
-  std::optional<Duration> fused = {};  ///< its F overlapped with a B; default: one after the other
+  std::optional<Duration> fused = {};  ///< time of its F overlapped with a B; nothing: the sum of
+                                       ///< both
   bool operator==(const ChunkCosts&) const = default;
 };
 
-/// A message arrives `latency + occupancy` after it started; the channel is busy for `occupancy`.
+/// A message arrives `latency + occupancy` after its start; the channel is busy for `occupancy`.
 struct ChannelCosts {
   Duration latency{0};
   Duration occupancy{0};
   bool operator==(const ChannelCosts&) const = default;
 };
 
-/// Parallel to the program's tables.
+/// Costs, indexed like the program's tables.
 struct Costs {
   std::vector<ChunkCosts> chunks;
   std::vector<ChannelCosts> channels;
@@ -37,21 +39,22 @@ struct Costs {
   bool operator==(const Costs&) const = default;
 };
 
-/// Every chunk costs the same, every message has the same latency and occupies nothing.
+/// Uniform costs: all chunks are equal, and all messages have the same latency and no occupancy.
 Costs uniform(const Program& program, const ChunkCosts& chunk, Duration transfer = Duration{0});
 
 struct SimulateOptions {
   int iterations = 1;
-  /// An iteration starts when the one before has ended on every device. Without, every lane goes on
-  /// at once; a device's last update is the last of its compute, so its next forwards follow it.
+  /// Whether an iteration starts only when the one before has ended on every device. Without a
+  /// barrier, every lane continues at once; a device's next forwards still follow its last update,
+  /// which is the last of its compute.
   bool barrier = true;
 };
 
-/// Compute is done in issue order, one thing at a time per device; transfers start when their data
-/// is ready and their channel is free, and never occupy compute; a collective starts when all
-/// members are ready and their collective lanes are free. Exact in integral nanoseconds: the same
-/// input gives the same timeline. Throws Error (check) naming the devices that wait for each other
-/// if the program cannot proceed, and Error (input) when a time exceeds what Duration holds.
+/// Compute runs in issue order, one instruction at a time per device. A transfer starts when its
+/// data is ready and its channel is free, and does not occupy compute. A collective starts when all
+/// members are ready and their collective lanes are free. Exact in whole nanoseconds: the same
+/// input gives the same timeline. Throws Error (check), naming the devices that wait for each
+/// other, if the program deadlocks; Error (input) if a time exceeds the range of Duration.
 Timeline simulate(const Program& program, const Costs& costs, const SimulateOptions& options = {});
 
 }  // namespace stagecraft

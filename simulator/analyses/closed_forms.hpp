@@ -1,10 +1,9 @@
-// What is known about schedules without running them: times, memory and messages as formulas.
+// Closed forms of schedules: step, memory and messages as formulas.
 //
 // Costs are those of one stage (of v on each device) and one microbatch (of chimera-halving, half
-// of one; of seq1f1b, a piece): f forward, b backward,
-// i and w its two halves; c is the latency of every edge between devices, which occupies nothing.
-// Updates and collectives take no time. Every form is exact where it is given, and is given only
-// where it is known to be.
+// of one; of seq1f1b, a piece): f forward, b backward, i and w its two halves; c is the latency of
+// every edge between devices, which occupies nothing. Updates and collectives take no time. Every
+// form is exact under its condition.
 //
 //   schedule        step, less the work of a device     where
 //   gpipe           (p-1)(f+b) + 2(p-1)c                always
@@ -56,11 +55,12 @@
 
 namespace stagecraft {
 
-/// The step of this row of `schedule_kinds` without its updates; nothing where no form is known.
+/// The step of this row of `schedule_kinds` without updates; nothing if no form is known.
 std::optional<Duration> closed_step(std::string_view schedule, const ScheduleShape& shape,
                                     const ChunkCosts& stage, Duration transfer = Duration{0});
 
-/// Stage activations each device holds at most, released by B or W; nothing where no form is known.
+/// Maximum number of stage activations on each device, released by B or W; nothing if no form is
+/// known.
 std::optional<std::vector<int>> closed_peaks(std::string_view schedule, const ScheduleShape& shape);
 
 /// Messages between devices, of all microbatches in both directions; nothing for unknown schedules.
@@ -71,10 +71,10 @@ std::optional<std::int64_t> closed_messages(std::string_view schedule, const Sch
 std::optional<Duration> closed_step_of_blocking_1f1b(const ScheduleShape& shape,
                                                      const ChunkCosts& stage, Duration transfer);
 
-/// V-Min: what one more microbatch adds in the long run, at most: max(2(f + i + w), 6 max(f, i)).
-/// The paper speaks of two thirds of 1F1B's bubble and a constant; that is for f = i = w. No more
-/// than a third of 1F1B's memory lets six stages of F or I pass per microbatch, and a longer W
-/// fills the room between them (equality where 3 divides p - 1 and p >= 7).
+/// V-Min: upper bound on the time per additional microbatch in the long run: max(2(f + i + w), 6
+/// max(f, i)). The paper's two thirds of 1F1B's bubble and a constant hold for f = i = w. With a
+/// third of 1F1B's memory, six stages of F or I pass per microbatch, and a longer W fills the time
+/// between them (equality if 3 divides p - 1 and p >= 7).
 Duration longest_period_of_v_min(const ChunkCosts& stage);
 
 }  // namespace stagecraft

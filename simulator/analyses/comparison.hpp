@@ -1,4 +1,5 @@
-// Two timelines of one program side by side: what took longer than predicted, and where it began.
+// Comparison of a predicted and a measured timeline of one program: what took longer, and where the
+// difference began.
 
 #pragma once
 
@@ -10,7 +11,7 @@
 
 namespace stagecraft {
 
-/// Instructions of one kind on one stage: how often, and their mean time.
+/// Instructions of one kind on one stage: their number and mean times.
 struct KindDifference {
   Op op = Op::forward;
   int stage = 0;
@@ -30,7 +31,7 @@ struct LinkDifference {
   bool operator==(const LinkDifference&) const = default;
 };
 
-/// A part of the difference between the two step times. The parts of one device add up to the whole
+/// A part of the difference between the two steps. The parts of one device add up to the
 /// difference.
 struct Share {
   std::string what;   ///< "B on stage 1", "waiting and gaps"
@@ -50,13 +51,12 @@ struct Departure {
 struct Comparison {
   Duration predicted{0};
   Duration measured{0};
-  double error = 0;                   ///< predicted / measured - 1
-  std::vector<KindDifference> kinds;  ///< by stage, then kind
-  std::vector<LinkDifference> links;  ///< by sender, then receiver
-  int device = 0;                     ///< the one that ended last, whose shares are told
-  std::vector<Share> shares;          ///< largest first
-  std::optional<Departure>
-      departure;  ///< none while every end stays within 1 % of the predicted step
+  double error = 0;                    ///< predicted / measured - 1
+  std::vector<KindDifference> kinds;   ///< by stage, then kind
+  std::vector<LinkDifference> links;   ///< by sender, then receiver
+  int device = 0;                      ///< the device that ended last, whose shares are given
+  std::vector<Share> shares;           ///< largest first
+  std::optional<Departure> departure;  ///< nothing if every end is within 1 % of the predicted step
 };
 
 /// Compares the first iteration of each. Throws Error (input) unless both have the same devices and

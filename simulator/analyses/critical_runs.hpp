@@ -1,4 +1,4 @@
-// A chain of works in words: runs of the same kind together. Internal to the simulator.
+// Summarises a chain of works as runs of the same kind. Internal to the simulator.
 
 #pragma once
 
@@ -15,14 +15,14 @@ struct CriticalLink {
   Duration time{0};
 };
 
-/// Links [first, end) of a chain come `times` times more, each time `microbatches` later.
+/// The links [first, end) of a chain repeat `times` times more, each time `microbatches` later.
 struct RepeatedLinks {
   std::size_t first = 0, end = 0;
   int microbatches = 0;
   int times = 0;
 };
 
-/// One run for links that take turns; what takes no time is left out.
+/// The runs of a chain; alternating links become one round, and work without time is left out.
 std::vector<CriticalRun> critical_runs(const Program& program, const TimingGraph& graph,
                                        const std::vector<CriticalLink>& links,
                                        const std::optional<RepeatedLinks>& repeated = {});

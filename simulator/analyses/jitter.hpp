@@ -1,9 +1,9 @@
-// What varying times do to a step: many samples of the same program, each time drawn anew.
+// Monte Carlo simulation of jitter: many samples of the same program with random times.
 //
-// Draws come from a counter-based generator (Philox-4x32: Salmon et al., "Parallel random numbers:
-// as easy as 1, 2, 3", 2011), whose input is the seed, the sample and what the instruction is. So a
-// sample is the same in whatever order and company it is computed, and programs that are compared
-// meet the same luck: F3.7 is as slow under one schedule as under the other.
+// Random numbers come from a counter-based generator (Philox-4x32: Salmon et al., "Parallel random
+// numbers: as easy as 1, 2, 3", 2011), whose input is the seed, the sample and the instruction. So
+// a sample does not depend on the order of computation, and compared programs get the same random
+// times: F3.7 is equally slow under every schedule.
 
 #pragma once
 
@@ -19,22 +19,23 @@ enum class Distribution {
   log_normal,  ///< spread is the standard deviation of the logarithm; the mean is 1
 };
 
-/// Every time is multiplied with factors of mean 1. A spread of 0 leaves it as it is.
+/// Random factors of mean 1 by which times are multiplied. A spread of 0 means no variation.
 struct Jitter {
   Distribution distribution = Distribution::uniform;
-  double instruction = 0;  ///< spread of each computation, message and collective on its own
-  double device = 0;       ///< of a device: one factor for all its computations
-  double channel = 0;      ///< of a channel: one factor for all its messages
+  double instruction = 0;  ///< spread of each computation, message and collective, independently
+  double device = 0;       ///< spread of a device's factor, common to all its computations
+  double channel = 0;      ///< spread of a channel's factor, common to all its messages
   int samples = 1000;
   std::uint64_t seed = 0;
 };
 
-/// The step of each sample. Throws Error (usage) for negative or too wide spreads (uniform: 1;
-/// log-normal: 2 in all) and fewer samples than one; Error (input) as CompiledProgram.
+/// The step of each sample. Throws Error (usage) for negative or too large spreads (uniform: above
+/// 1; log-normal: above 2 in all) and for fewer than one sample; Error (input) as CompiledProgram.
 std::vector<Duration> jittered_steps(const Program& program, const Costs& costs,
                                      const Jitter& jitter);
 
-/// Percentiles are the smallest sample that so many per cent of all do not exceed.
+/// Mean and percentiles of samples. A percentile is the smallest sample that at least this
+/// percentage of all samples does not exceed.
 struct Summary {
   Duration mean{0};
   Duration p50{0};

@@ -1,5 +1,5 @@
-// How fast a program could be at best, whatever order its lanes work in: to prune before
-// simulating, and to say how much of a step is due to order.
+// Lower bounds on the step of a program over all orders of its lanes: for pruning before
+// simulation, and to show how much of a step is due to order.
 //
 // Of every work is known when what it needs can be there at the earliest (its head) and what must
 // still follow (its tail), by the waits alone. A device that does one thing at a time needs, for
@@ -22,13 +22,13 @@
 
 namespace stagecraft {
 
-/// None is above the step of the program; times as in its timeline.
+/// Lower bounds on the program's step; times as in its timeline.
 struct LowerBounds {
   Duration load{0};    ///< compute of the busiest device
   Duration path{0};    ///< the longest chain of waits
-  Duration device{0};  ///< head, load and tail of the worst device
-  Duration link{0};    ///< the same of channels
-  Duration window{0};  ///< round trips of the chunk that keeps too little in flight
+  Duration device{0};  ///< head, load and tail of the device with the largest sum
+  Duration link{0};    ///< head, load and tail of the channel with the largest sum
+  Duration window{0};  ///< round trips of the chunk with too few microbatches in flight
   Duration best() const;
   bool operator==(const LowerBounds&) const = default;
 };
@@ -36,16 +36,17 @@ struct LowerBounds {
 /// Errors as CompiledProgram. Costs O(work log work + chunks x work).
 LowerBounds lower_bounds(const Program& program, const Costs& costs);
 
-/// The slowest cycle of works through one or more iterations: each of them waits for the one
+/// The slowest cycle of works through one or more iterations, in which each work waits for the one
 /// before, and the first for the last.
 struct CycleMean {
-  Duration time{0};               ///< around the cycle; zero: nothing holds iterations up
-  int iterations = 1;             ///< in which it goes around once
+  Duration time{0};               ///< time around the cycle; zero: iterations do not wait for each
+                                  ///< other
+  int iterations = 1;             ///< iterations that the cycle spans
   std::vector<CriticalRun> runs;  ///< the cycle; times add up to `time`
 };
 
-/// Without a barrier iterations cannot follow each other faster than time / iterations in the long
-/// run, and they do follow that fast. Errors as CompiledProgram. See cycle_mean.cpp.
+/// The cycle of maximum mean. Without a barrier, the long-run time per iteration is exactly time /
+/// iterations. Errors as CompiledProgram. See cycle_mean.cpp.
 CycleMean cycle_mean(const Program& program, const Costs& costs);
 
 }  // namespace stagecraft

@@ -1,5 +1,5 @@
-// The independent judge of programs: shares no code with lowering, believes nothing, proves each
-// promise or says why not.
+// An independent checker of programs: it shares no code with lowering, assumes nothing, and proves
+// each property or reports why it does not hold.
 
 #pragma once
 
@@ -12,30 +12,31 @@ namespace stagecraft {
 
 struct CheckOptions {
   std::vector<Bytes> memory_limits;  ///< per device; empty: unlimited
-  /// Messages a channel buffers before a send blocks until one of them is received. None: it blocks
-  /// until its own receive is reached.
+  /// Number of messages that a channel buffers before a send blocks. 0: a send blocks until its own
+  /// receive is reached.
   int messages_in_flight = 0;
-  /// What findings call the program's devices: a plan's stand for devices of a cluster. Empty:
-  /// their own numbers.
+  /// Names of the program's devices in findings, such as the cluster's device numbers. Empty: their
+  /// own numbers.
   std::vector<int> device_names = {};
-  /// What each device holds at most when the program is timed; empty: not known. Messages under way
-  /// may live longer than in the order of issue.
+  /// Peak memory of each device in the simulation; empty: unknown. It can exceed the peak in issue
+  /// order, since messages in flight may live longer.
   std::vector<MemoryUse> timed = {};
 };
 
-/// One broken promise.
+/// One violated property.
 struct Finding {
   std::string rule;     ///< "structure", "conservation", "order", "matching", "deadlock", "race",
                         ///< "sharding", "norm", "version", "memory"
   std::string message;  ///< one sentence
-  int device = 0;       ///< by its name, as in the message
+  int device = 0;       ///< the device's name, as in the message
   Instruction instruction;
-  std::vector<std::string> cycle;  ///< deadlock: who waits for whom, around and back to the first
-  std::string fix = {};  ///< deadlock: the shortest change that was found to cure it, as a sentence
+  std::vector<std::string> cycle;  ///< for a deadlock: the cycle of waits, back to the first
+  std::string fix = {};  ///< for a deadlock: the smallest change found that removes it, as a
+                         ///< sentence
 };
 
 struct CheckReport {
-  std::vector<std::string> proved;  ///< "80 of 80 …": what was established, in words
+  std::vector<std::string> proved;  ///< the proved properties, in words: "80 of 80 …"
   std::vector<Finding> findings;
   bool safe() const { return findings.empty(); }
 };

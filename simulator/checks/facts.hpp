@@ -1,5 +1,5 @@
-// What the rules look up again and again: read off the program's tables once, without judging
-// anything.
+// Indices into the program's tables that the rules need repeatedly, built once and without any
+// judgement.
 
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace stagecraft::checks {
 
-/// In the tables below: there is no such work.
+/// Entry of the tables below for "no such work".
 inline constexpr int none = -1;
 
-/// All works that meet: a send and its receive, or one collective on all its members.
+/// Works that are executed together: a send and its receive, or one collective on all its members.
 using Meeting = std::vector<int>;
 
 struct Facts {
@@ -24,7 +24,7 @@ struct Facts {
   const Program& program;
   std::vector<int> device_names;
 
-  /// What sentences call a device.
+  /// The name of a device in sentences.
   int name_of(int device) const {
     return device_names.empty() ? device : device_names[static_cast<std::size_t>(device)];
   }
@@ -37,10 +37,10 @@ struct Facts {
   /// Works of a chunk with this op, or this op and microbatch, ascending by microbatch.
   std::span<const int> works(int chunk, Op op) const;
   std::span<const int> works(int chunk, Op op, int microbatch) const;
-  /// Works of the same device that wait for this one.
+  /// The works of the same device that wait for this one.
   std::span<const int> dependents(int work) const;
-  /// Works of the same device that this one waits for, and those that the other half of its fused
-  /// pair waits for. (What a receive waits for on another device is its send.)
+  /// The works of the same device that this one waits for, and those that the other half of its
+  /// fused pair waits for. (A receive also waits for its send on another device.)
   std::vector<int> local_waits(int work) const;
   /// Whether both stages belong to the same copy of the model.
   bool same_pipe(int stage, int other) const {
@@ -64,10 +64,10 @@ struct Facts {
   /// Which update of its chunk the work belongs to, from 0.
   int update_of(int work) const;
 
-  std::vector<int> position;  ///< of each work in its lane
+  std::vector<int> position;  ///< place of each work in its lane
   std::vector<Meeting> meetings;
-  std::vector<int>
-      meeting_of;  ///< of each work; `none` for compute and for what lacks its counterpart
+  std::vector<int> meeting_of;  ///< meeting of each work; `none` for compute and for communication
+                                ///< without its counterpart
   std::vector<std::vector<int>> chunks_of_stage;
   int stages_per_pipe = 1;
   IndexRange rows;  ///< all samples of a microbatch: the union over the chunks
@@ -85,7 +85,7 @@ struct Facts {
   std::vector<int> dependents_;
 };
 
-/// The part of `whole` that no piece covers: the first gap, empty if there is none.
+/// The first gap: the first part of `whole` that no piece covers; empty if there is none.
 IndexRange first_gap(IndexRange whole, std::vector<IndexRange> pieces);
 
 /// "rows [0, 2)".

@@ -1,5 +1,5 @@
 // An execution with one compute lane and one communication lane per device, and channels that
-// buffer so many messages, first in, first out: without any, every send blocks until its receive is
+// buffer a number of messages, first in, first out. With 0, every send blocks until its receive is
 // reached.
 
 #pragma once
@@ -18,7 +18,7 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-/// The state of such an execution: copied to try out remedies from where it got stuck.
+/// The state of such an execution. It can be copied, to try remedies from the point of a deadlock.
 class Rendezvous {
  public:
   /// `capacity`: messages each channel buffers. Keeps a pointer to the facts.
@@ -31,15 +31,15 @@ class Rendezvous {
   /// The first unfinished work of a lane.
   std::optional<int> head(Place place) const;
   bool done(int work) const;
-  /// At the head of its lane, all it waits for on its device done.
+  /// Whether the work is at the head of its lane and its local waits have ended.
   bool arrived(int work) const;
-  /// Places of its lane that `work` stands behind the head.
+  /// Number of works between the head of its lane and `work`.
   std::size_t distance(int work) const;
   int at_distance(Place place, std::size_t distance) const;
-  /// Of a send or receive: the receive of the message that is next in its channel, if any is.
+  /// For a send or receive: the receive of the next message in its channel, if there is one.
   std::optional<int> next_receive(int message) const;
 
-  /// Lets `work` go before the `steps` works in front of it, then runs on.
+  /// Moves `work` before the `steps` works in front of it, then continues.
   void advance(int work, std::size_t steps);
 
  private:
@@ -59,11 +59,11 @@ class Rendezvous {
 
   const Facts* facts_;
   std::size_t capacity_;
-  std::vector<std::vector<int>> queues_;  // two per device: compute, communication
+  std::vector<std::vector<int>> queues_;  // two queues per device: compute, communication
   std::vector<std::size_t> heads_;        // per queue
-  std::vector<std::size_t> place_;        // per work, in its queue
+  std::vector<std::size_t> place_;        // per work: its place in its queue
   std::vector<int> waiting_;              // per work: local waits that have not ended
-  std::vector<std::size_t> arrived_;      // per meeting: members standing at its door
+  std::vector<std::size_t> arrived_;      // per meeting: number of members that have arrived
   std::vector<std::vector<int>>
       buffered_;              // per channel: sends whose message was not taken, oldest first
   std::vector<int> blocked_;  // per channel: the send that waits for room, or none

@@ -1,5 +1,5 @@
-// The rules of `check`, one file each. A rule reads the program's facts and answers with what it
-// found and what it proved.
+// The rules of `check`, one file each. A rule reads the program's facts, and returns its findings
+// and the properties that it proved.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace stagecraft::checks {
 
-/// What one rule says. Holds at most a handful of findings: a program with ten thousand mistakes of
-/// one kind has one mistake.
+/// The result of one rule. It keeps only a few findings, since many findings of one kind usually
+/// have one cause.
 class Verdict {
  public:
   explicit Verdict(std::string rule) : rule_(std::move(rule)) {}
@@ -24,7 +24,7 @@ class Verdict {
   void proved(std::string sentence) { proved_.push_back(std::move(sentence)); }
 
   bool holds() const { return found_ == 0; }
-  /// Appends to the report: the findings, or else what was proved.
+  /// Appends the findings, or else the proved properties, to the report.
   void add_to(CheckReport& report) const;
 
  private:
@@ -40,25 +40,25 @@ Verdict structure(const Program& program);
 
 Verdict conservation(const Facts& facts);
 Verdict matching(const Facts& facts);
-/// Each channel buffers so many messages.
+/// No deadlock, if each channel buffers `messages_in_flight` messages.
 Verdict deadlock(const Facts& facts, int messages_in_flight);
 Verdict version(const Facts& facts);
 Verdict memory(const Facts& facts, const std::vector<Bytes>& limits,
                const std::vector<MemoryUse>& timed);
 
-/// Which work has surely ended when another one starts, whatever the clock says: lane order, waits,
-/// messages, collectives.
+/// The happens-before relation of works, independent of times: it follows from lane order, waits,
+/// messages and collectives.
 ///
-/// Vector clocks, one entry per lane of each device, carried along one possible execution. Queries
-/// are about two works of the same device, so of each work's clock only the entries of its own
-/// device are kept; whole clocks live as long as something that depends on them has not run.
+/// Implemented by vector clocks with one entry per lane of each device, along one possible
+/// execution. Queries are about two works of the same device, so only the entries of a work's own
+/// device are kept; whole clocks live until all works that depend on them have run.
 class HappensBefore {
  public:
   explicit HappensBefore(const Facts& facts);
 
-  /// False if the execution got stuck; then nothing below means anything.
+  /// False if the execution deadlocked; then the other functions are meaningless.
   bool complete() const { return started_.size() == facts_.program.work.size(); }
-  /// Has `earlier` ended whenever `later` starts? Both on the same device.
+  /// Whether `earlier` has always ended when `later` starts; both must be on the same device.
   bool ended(int earlier, int later) const;
   /// All works, in an order in which they may start.
   const std::vector<int>& started() const { return started_; }

@@ -1,5 +1,5 @@
-// The work of a program in an order in which all that something needs stands before it. Internal to
-// the simulator.
+// A topological order of a program's works: every work comes after all that it waits for. Internal
+// to the simulator.
 
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace stagecraft {
 
-/// Events happen one after the other. Each is one work, a fused pair, or one collective on all its
-/// members; the works of event e are [ranges[e].first, ranges[e].end) of `works`. What no device
-/// issues is left out.
+/// Events in causal order. Each is one work, a fused pair, or one collective on all its members;
+/// the works of event e are [ranges[e].first, ranges[e].end) of `works`. Works that no device
+/// issues are left out.
 struct CausalOrder {
   std::vector<int> works;
   std::vector<IndexRange> ranges;
@@ -23,11 +23,11 @@ struct CausalOrder {
   }
 };
 
-/// The order of starts when every forward takes as long, so that neighbours mostly belong to
-/// different devices. Throws Error (check) as `simulate` does if the program cannot proceed.
+/// The order of starts under unit costs, so that neighbours mostly belong to different devices.
+/// Throws Error (check) as `simulate` does if the program deadlocks.
 CausalOrder causal_order(const Program& program);
 
-/// The send among what a receive waits for. Throws Error (check) if there is none.
+/// The send that a receive waits for. Throws Error (check) if there is none.
 int own_send(const Program& program, int receive);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// The clock inside `simulate`: when each work of a program starts and ends. Internal to the
+// The clock of `simulate`: computes the start and end of each work of a program. Internal to the
 // simulator.
 
 #pragma once
@@ -14,16 +14,16 @@ namespace stagecraft {
 
 class Clock {
  public:
-  /// Throws Error (input) unless the costs are parallel to the program's tables and not negative.
+  /// Throws Error (input) unless the costs match the program's tables in size and are not negative.
   Clock(const Program& program, const Costs& costs);
 
-  /// Puts one iteration on the clock; lanes go on where the iteration before has left them.
+  /// Times one iteration; each lane continues at its end of the iteration before.
   void run();
 
-  /// Nothing starts before everything so far has ended.
+  /// A barrier: later work starts after all work so far has ended.
   void barrier();
 
-  /// Of the last iteration.
+  /// Start of a work in the last iteration.
   Duration start(int work) const;
   Duration end(int work) const;
 
@@ -32,10 +32,10 @@ class Clock {
   static constexpr int nobody = -1;
   static constexpr Time unknown = -1;
 
-  /// The tables of costs, ready for use.
+  /// The costs as flat tables.
   struct FlatCosts {
     std::vector<Time> compute;    ///< [chunk × operations + op]
-    std::vector<Time> fused;      ///< by chunk of the forward; `unknown`: one after the other
+    std::vector<Time> fused;      ///< by chunk of the forward; `unknown`: the sum of both halves
     std::vector<Time> latency;    ///< by channel
     std::vector<Time> occupancy;  ///< by channel
     std::vector<Time> group;
@@ -46,23 +46,24 @@ class Clock {
     std::size_t cursor = 0;
     Time compute_free = 0;
     Time collective_free = 0;
-    int last_collective = nobody;  ///< in this iteration; its end may not be known yet
+    int last_collective = nobody;  ///< the device's last collective in this iteration; its end may
+                                   ///< be unknown yet
     int next_sleeper = nobody;
   };
 
-  /// A collective some of whose members have arrived.
+  /// A collective of which some members have arrived.
   struct Meeting {
     std::vector<int> arrived;
     Time ready = 0;
   };
 
-  /// When everything waited for has ended; or, if that is not known yet, the work to wait for.
+  /// The time at which all waits have ended; or, if that is unknown yet, a work to wait for.
   struct Readiness {
     Time time = 0;
     int blocker = nobody;
   };
 
-  /// What keeps a work from being done, and how.
+  /// The reason why a work cannot run.
   struct Cause {
     int work = nobody;
     std::string_view how;
@@ -78,7 +79,8 @@ class Clock {
   void sweep();
   void advance(int device);
   Readiness readiness(const Work& item, Time earliest) const;
-  // Each settles this work and returns nobody, or returns the work that must be settled first.
+  // Each function times this work and returns `nobody`, or returns the work that must be timed
+  // first.
   int attempt(int i, Device& self);
   int compute(int i, const Work& item, Device& self);
   int compute_pair(int i, const Work& item, Device& self);
@@ -100,9 +102,10 @@ class Clock {
   const Program& program_;
   FlatCosts costs_;
   std::vector<Time> start_;
-  std::vector<Time> end_;      ///< unknown until settled
-  std::vector<Time> carried_;  ///< per work, not before; empty where nothing is carried
-  std::vector<int> sleepers_;  ///< per work, the first device that waits for it
+  std::vector<Time> end_;      ///< `unknown` until timed
+  std::vector<Time> carried_;  ///< per work: earliest start, from the iteration before; empty if
+                               ///< nothing is carried over
+  std::vector<int> sleepers_;  ///< per work: the first device that waits for it
   std::vector<Device> devices_;
   std::vector<Time> channel_free_;
   std::vector<Meeting> meetings_;

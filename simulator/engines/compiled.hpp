@@ -1,8 +1,8 @@
-// A program made ready to be timed again and again: with other costs, or with many costs at once.
+// A program compiled for repeated timing: with other costs, or with many costs at once.
 //
-// In a program the order of everything is fixed, so every time is a maximum of sums of costs, and
-// the program a list of nodes in an order in which each needs only earlier ones (the longest-path
-// problem of a machine without queues, linear in the (max, +) algebra):
+// The order of a program is fixed, so every time is a maximum of sums of costs. The program becomes
+// a list of nodes, each of which depends only on earlier ones (a longest-path problem, linear in
+// the (max, +) algebra):
 //
 //   value = max(value of first, value of second + delay) + cost
 //
@@ -11,10 +11,10 @@
 //   message      no node of its own: who waits for it adds the latency to its send's
 //   collective   all that its members wait for                                  + its cost
 //
-// Whatever has more than two operands takes helpers without cost. A change of costs is a change of
-// a small table; the nodes stay. Values live in slots that are used again after their last reader,
-// so that even long programs stay in the nearest cache. `steps` runs many tables side by side, so
-// that each node is read once for all of them and its arithmetic is one of contiguous vectors.
+// A node with more than two operands uses helper nodes without cost. Other costs only change a
+// small table; the nodes stay. Values live in slots that are reused after their last reader, so
+// that even long programs stay in the first-level cache. `steps` times many cost tables side by
+// side, so that each node is read once for all of them and its arithmetic is vectorised.
 
 #pragma once
 
@@ -29,28 +29,29 @@
 
 namespace stagecraft {
 
-/// What one entry of a compiled program's table of prices is in `Costs`.
+/// The entry of `Costs` that an entry of a compiled program's table of prices stands for.
 struct Price {
   enum class Kind : std::uint8_t { nothing, compute, fused, occupancy, latency, group };
   Kind kind = Kind::nothing;
-  Op op = Op::forward;  ///< of compute; of a fused pair, the backward's
-  int index = 0;        ///< of the chunk, channel or group; of a fused pair, the forward's chunk
-  int partner = 0;      ///< of a fused pair, the backward's chunk
+  Op op = Op::forward;  ///< for compute; for a fused pair, the backward's operation
+  int index = 0;        ///< of the chunk, channel or group; for a fused pair, the forward's chunk
+  int partner = 0;      ///< for a fused pair, the backward's chunk
   auto operator<=>(const Price&) const = default;
 };
 
-/// A compiled program as plain tables, for a clock elsewhere. With values numbered from 1 on in the
-/// order of the nodes, and value 0 and price 0 zero:
+/// A compiled program as plain tables, for a clock in another language. Values are numbered from 1
+/// on in the order of the nodes; value 0 and price 0 are zero:
 ///
 ///   value = max(value of first, value of second + price of delay) + price of cost
 ///   end   = value + price of delay                  start = end - price of cost - price of latency
 struct CompiledTables {
   struct Node {
-    std::uint32_t first = 0, second = 0;  ///< values of earlier nodes
-    std::uint32_t delay = 0, cost = 0;    ///< prices
+    std::uint32_t first = 0, second = 0;  ///< numbers of earlier values
+    std::uint32_t delay = 0, cost = 0;    ///< numbers of prices
     bool operator==(const Node&) const = default;
   };
-  /// Of a work; zero throughout for work that no device issues.
+  /// How a work's start and end follow from values and prices; all zero for work that no device
+  /// issues.
   struct Moment {
     std::uint32_t value = 0, delay = 0, cost = 0, latency = 0;
     bool operator==(const Moment&) const = default;
@@ -60,30 +61,30 @@ struct CompiledTables {
   std::vector<Moment> works;
 };
 
-/// When each work of a program starts and ends; zero for work that no device issues.
+/// Start and end of each work of a program; zero for work that no device issues.
 struct WorkTimes {
   std::vector<Duration> start;
   std::vector<Duration> end;
   bool operator==(const WorkTimes&) const = default;
 };
 
-/// Keeps nothing of the program it was made from.
+/// Keeps no reference to the program that it was made from.
 class CompiledProgram {
  public:
-  /// Throws Error (check) as `simulate` does if the program cannot proceed.
+  /// Throws Error (check) as `simulate` does if the program deadlocks.
   explicit CompiledProgram(const Program& program);
 
-  /// What step_time(simulate(program, costs)) gives, to the nanosecond, with what the program
-  /// leaves out (errors as RepeatFinder's). Throws Error (input) unless the costs are parallel to
-  /// the program's tables and not negative, and if all work together takes more than Duration
-  /// holds.
+  /// The step, equal to step_time(simulate(program, costs)) to the nanosecond, including the
+  /// repetition that the program leaves out (errors as RepeatFinder's). Throws Error (input) unless
+  /// the costs match the program's tables in size and are not negative, and if the sum of all work
+  /// exceeds the range of Duration.
   Duration step(const Costs& costs) const;
 
-  /// The step of each table of costs. Errors as above.
+  /// The step under each table of costs. Errors as above.
   std::vector<Duration> steps(std::span<const Costs> tables) const;
 
-  /// Writes what the times of a work are multiplied with in samples first, first + 1, …: factors
-  /// of 0 to `most_factor`.
+  /// Writes the factors of a work's times in samples first, first + 1, …, between 0 and
+  /// `most_factor`.
   using Factors = std::function<void(int work, int first, std::span<double> factors)>;
   static constexpr int most_factor = 100;
 
@@ -92,22 +93,23 @@ class CompiledProgram {
   /// above; Error (usage) if the program leaves anything out.
   std::vector<Duration> samples(const Costs& costs, int count, const Factors& factors) const;
 
-  /// The same instants as in the timeline; of what the program leaves out none. Errors as above.
+  /// Start and end of each work, as in the timeline, without the repetition that the program leaves
+  /// out. Errors as above.
   WorkTimes times(const Costs& costs) const;
 
   /// Throws Error (usage) if the program leaves anything out.
   CompiledTables tables() const;
 
-  /// Instructions of the program, all lanes.
+  /// Number of instructions of the program, over all lanes.
   std::size_t size() const { return works_.size(); }
-  /// Nodes of the (max, +) program.
+  /// Number of nodes of the (max, +) program.
   std::size_t nodes() const { return nodes_.size(); }
 
  private:
   friend class Compiler;
   using Time = std::int64_t;  // nanoseconds
 
-  /// A value, and a price on top; `work` is whose price.
+  /// A value plus a price; `work` is the work that pays the price.
   struct Instant {
     std::uint32_t value = 0;
     std::uint32_t delay = 0;
@@ -123,18 +125,18 @@ class CompiledProgram {
     std::uint32_t delay = 0;
     std::uint32_t cost = 0;
   };
-  /// Whose prices a node adds.
+  /// The works whose prices a node adds.
   struct Payers {
     int delay = 0;
     int cost = 0;
   };
-  /// How a work's end and duration follow; the end's value is that of node value - 1.
+  /// How a work's end and duration are computed; the end's value is that of node `value` - 1.
   struct Span {
     Instant end;
     std::uint32_t cost = 0;
     std::uint32_t latency = 0;
   };
-  /// Times side by side.
+  /// Number of cost tables that are timed side by side.
   static constexpr std::size_t batch = 16;
 
   static Time price_in(const Costs& costs, const Price& price);
@@ -149,10 +151,10 @@ class CompiledProgram {
   std::optional<RepeatFinder> repeats_;
   std::size_t chunks_ = 0, channels_ = 0, groups_ = 0, slots_ = 0;
   std::vector<Price> prices_;
-  std::vector<std::int64_t> uses_;  ///< of each price by nodes
+  std::vector<std::int64_t> uses_;  ///< per price: number of nodes that use it
   std::vector<Node> nodes_;
-  std::vector<Payers> payers_;  ///< of each node
-  std::vector<Instant> ends_;   ///< the step is the latest of these; values are slots
+  std::vector<Payers> payers_;  ///< payers of each node
+  std::vector<Instant> ends_;   ///< the step is the maximum of these; values are slots
   std::vector<Span> works_;
 };
 

@@ -1,9 +1,9 @@
-// The event engine: what a program does where links are shared, communication blocks, memory runs
-// short, devices slow down or stop.
+// The event engine: simulates shared links, blocking communication, memory limits, and slow or
+// stopped devices.
 //
-// `simulate` knows none of this and is much faster; with the default environment both agree to the
-// nanosecond. Each way of communicating is a few more waits between works (events/policies.cpp);
-// what time alone decides (shared links, slowed compute, stops, memory) is left to the engine.
+// `simulate` supports none of these and is much faster; with the default environment both agree to
+// the nanosecond. Each link policy adds waits between works (events/policies.cpp); effects that
+// depend on time (shared links, slowed compute, stops, memory) are handled by the engine.
 
 #pragma once
 
@@ -21,8 +21,8 @@ namespace stagecraft {
 /// How devices wait for their messages. Below, a compute's messages are the sends of its results
 /// and the receives it needs.
 enum class LinkPolicy {
-  async,  ///< a message starts when its data and its channel are ready; nobody waits but who
-          ///< needs it
+  async,  ///< a message starts when its data and its channel are ready; only works that need it
+          ///< wait
   blocking_pair,  ///< Megatron's and torch's 1F1B: after a compute the device does nothing until
                   ///< its sends, and the next compute's receives from the same peers, are through;
                   ///< then nothing until that one's other receives are. Messages need both ends
@@ -57,60 +57,58 @@ Protocol read_protocol(std::string_view name);
 /// The usual one: rendezvous where both ends block, credit for prefetch, else eager.
 Protocol usual_protocol(LinkPolicy policy);
 
-/// Multiples of what costs say, in parts per million; an empty table means 1'000'000 throughout.
-/// Products are rounded to whole nanoseconds (or bytes), halves up.
+/// Factors of the costs, in parts per million; an empty table means 1'000'000 everywhere. Products
+/// are rounded to whole nanoseconds (or bytes), halves up.
 struct Factors {
-  std::vector<int> work;     ///< by index of work; of computes and collectives
-  std::vector<int> device;   ///< of all computes on it
-  std::vector<int> channel;  ///< of latency, and of occupancy or bytes
+  std::vector<int> work;     ///< by index of work; for computes and collectives
+  std::vector<int> device;   ///< by device; for all its computes
+  std::vector<int> channel;  ///< by channel; for latency, and occupancy or bytes
   bool operator==(const Factors&) const = default;
 };
 
-/// A device that starts nothing and computes nothing in [at, at + time). What is on its way stays
-/// so.
+/// A device that starts and computes nothing in [at, at + time). Messages in flight continue.
 struct Stop {
   int device = 0;
   Duration at{0};
-  std::optional<Duration> time;  ///< for good, if not given
+  std::optional<Duration> time;  ///< nothing: permanently
   bool operator==(const Stop&) const = default;
 };
 
-/// The defaults mean: exactly as `simulate`.
+/// Conditions of a run. With the defaults, the result equals that of `simulate`.
 struct Environment {
   LinkPolicy policy = LinkPolicy::async;
-  std::optional<Protocol> protocol;  ///< default: the usual one of the policy
-  int buffers = 1;                   ///< per channel, where the protocol is `credit`
+  std::optional<Protocol> protocol;  ///< nothing: the usual one of the policy
+  int buffers = 1;                   ///< per channel, under the protocol `credit`
   Network network;
   /// By lane (send, receive, collective): thousandths of its speed that a device's compute loses
-  /// while at least one such work is under way on it; together below 1000.
+  /// while such work is in progress on it; the sum must be below 1000.
   std::array<int, lanes.size()> slow_down{};
   Factors factors;
   std::vector<Stop> stops;
-  /// Per device; empty: unlimited. A forward that would exceed it waits until other work has freed
-  /// enough. Nothing else waits: receives may exceed the limit.
+  /// Per device; empty: unlimited. A forward that would exceed the limit waits until other work has
+  /// freed enough memory. Only forwards wait: receives may exceed the limit.
   std::vector<Bytes> memory_limits;
-  /// What messages call the program's devices; empty: their own numbers.
+  /// Names of the program's devices in messages; empty: their own numbers.
   std::vector<int> device_names = {};
 };
 
 struct EventRun {
-  Timeline timeline;                         ///< what has ended
-  std::vector<Duration> waiting_for_memory;  ///< per device: time in which its next forward was
-                                             ///< ready but for memory
-  /// After a stop for good: per device that has not finished, what it waits for, and so on up to
-  /// the device that stopped.
+  Timeline timeline;                         ///< the works that have ended
+  std::vector<Duration> waiting_for_memory;  ///< per device: time in which its next forward only
+                                             ///< lacked memory
+  /// After a permanent stop: for each unfinished device, the chain of waits up to the stopped
+  /// device.
   std::vector<std::string> stranded;
 };
 
-/// Exact in integral nanoseconds: times that divide by a rate or a speed are rounded up, once, when
-/// they are final. The same input gives the same timeline. Throws Error (check) naming the works
-/// that wait for each other if the program cannot proceed though no device has stopped for good,
-/// and Error (input) if the environment does not fit the program or a time exceeds what Duration
-/// holds.
+/// Exact in whole nanoseconds: quotients by a rate or a speed are rounded up once, when they are
+/// final. The same input gives the same timeline. Throws Error (check), naming the works that wait
+/// for each other, if the program deadlocks without a permanently stopped device; Error (input) if
+/// the environment does not fit the program or a time exceeds the range of Duration.
 EventRun run_events(const Program& program, const Costs& costs, const Environment& environment,
                     const SimulateOptions& options = {});
 
-/// Its timeline.
+/// The timeline of `run_events`.
 Timeline simulate_events(const Program& program, const Costs& costs, const Environment& environment,
                          const SimulateOptions& options = {});
 

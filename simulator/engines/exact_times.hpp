@@ -1,4 +1,4 @@
-// Sums and products of nanoseconds, refused where they leave 64 bits.
+// Sums and products of nanoseconds that throw on overflow of 64 bits.
 
 #pragma once
 

@@ -1,5 +1,4 @@
-// What an engine found out, on its way to a timeline: when each work was done. Internal to the
-// simulator.
+// Records an engine's times of works, and makes a timeline of them. Internal to the simulator.
 
 #pragma once
 
@@ -10,7 +9,7 @@
 
 namespace stagecraft {
 
-/// When a work of one iteration was done.
+/// Start and end of a work in one iteration.
 struct Moment {
   Duration start{0};
   Duration end{0};
@@ -18,17 +17,18 @@ struct Moment {
   int iteration = 0;
 };
 
-/// What one device did, lane by lane. Apart, the lanes are (almost) sorted by start already.
+/// The works of one device by lane. Each lane by itself is (almost) sorted by start already.
 using Moments = std::array<std::vector<Moment>, lanes.size()>;
 
-/// Works of one device are noted in its issue order, iteration by iteration: equal starts keep it.
+/// The works of one device must be recorded in issue order, iteration by iteration; works with
+/// equal starts keep that order.
 class Recording {
  public:
   explicit Recording(const Program& program);
   void note(int device, const Moment& moment);
 
-  /// Spans, and memory by category: a buffer lives from the start of the work that allocates it to
-  /// the end of the one that frees it.
+  /// The timeline's spans, and its memory by category: a buffer lives from the start of the work
+  /// that allocates it to the end of the one that frees it.
   Timeline timeline() &&;
 
  private:

@@ -1,12 +1,12 @@
-// Schedules of many microbatches, told by programs of few: what repeats is counted, not run.
+// Programs with few microbatches that stand for schedules with many: the repetition is
+// extrapolated, not run.
 //
-// Between warm-up and drain most schedules do for microbatch k + u what they do for k. So a program
-// with fewer microbatches, by a multiple of u, has the same warm-up, the same drain, and in between
-// the same again less often (`shortened`: the whole order is compared with it, instruction by
-// instruction). Its times are then looked at for a period of c microbatches, a multiple of u: if
-// all that is done for more microbatches in a row than are in flight is shifted by t from one
-// period to the next, what follows is shifted likewise, and c more microbatches take t longer (as
-// in engines/steady.hpp).
+// Between warm-up and drain, most schedules run microbatch k + u like microbatch k. So a program
+// with fewer microbatches, by a multiple of u, has the same warm-up and drain, and fewer
+// repetitions between them (`shortened` compares the whole order with it, instruction by
+// instruction). Its times are then searched for a period of c microbatches, a multiple of u: if the
+// times of more consecutive microbatches than are in flight are shifted by t from one period to the
+// next, all later ones are, and c more microbatches take t longer (as in engines/steady.hpp).
 
 #pragma once
 
@@ -21,56 +21,58 @@
 
 namespace stagecraft {
 
-/// A schedule with fewer microbatches that tells of one with more.
+/// A schedule with fewer microbatches that stands for one with more.
 struct Shortened {
-  ScheduleShape shape;  ///< of the shorter one
+  ScheduleShape shape;  ///< shape of the shorter schedule
   LeftOut left_out;     ///< what its program leaves out
 };
 
-/// About `instructions` instructions of the schedule with this shape; nothing if these are not at
-/// most half of all, or if the order does not repeat. `replicas` of each stage as LowerOptions has
-/// them; empty: one each. Errors as the generator's.
+/// A shortened schedule of about `instructions` instructions; nothing if that would be more than
+/// half of all, or if the order does not repeat. `replicas`: the numbers of replicas of the stages;
+/// empty: one each. Errors as the generator's.
 std::optional<Shortened> shortened(const ScheduleKind& kind, const ScheduleShape& shape,
                                    std::int64_t instructions, const LowerOptions& options = {});
 
-/// Instructions of compute up to which nothing is left out: they take a second.
+/// Number of compute instructions up to which nothing is left out; they take a second.
 inline constexpr std::int64_t most_in_full = 200'000;
 
-/// And up to which an order is worked out that does not repeat, as GPipe's and those that are made
-/// for their durations: ten seconds and half a gigabyte. Others may be four times as long.
+/// Number up to which a non-repeating order is generated, such as GPipe's and those generated for
+/// given durations: ten seconds and half a gigabyte. Other orders may be four times as long.
 inline constexpr std::int64_t most_without_repeat = 1'000'000;
 
-/// Forwards and backwards of the shape, a half as one.
+/// Number of forwards and backwards of the shape; half a pass counts as one.
 std::int64_t passes_of(const ScheduleShape& shape);
 
-/// Where `shortened` has given nothing: throws Error (usage) for more than `most_without_repeat` of
-/// `passes`, unless there were only too few microbatches to leave half of them out.
+/// Called if `shortened` has returned nothing. Throws Error (usage) for more than
+/// `most_without_repeat` passes, unless the only reason is that half of the microbatches could not
+/// be left out.
 void require_in_reach(const ScheduleKind& kind, const ScheduleShape& shape, std::int64_t passes,
                       std::int64_t instructions, const LowerOptions& options = {});
 
-/// The schedule's program; what repeats is left out of one of more than `most_in_full` passes, if a
-/// period shows with these costs, which must not depend on the number of microbatches. Errors as
+/// The schedule's program. With more than `most_in_full` passes, the repetition is left out if
+/// these costs have a period; the costs must not depend on the number of microbatches. Errors as
 /// the generator's, `lower`'s and `require_in_reach`'s.
 Program counted_program(const ScheduleKind& kind, const ScheduleShape& shape, const Costs& costs,
                         const LowerOptions& options = {});
 
-/// Finds what repeats in the times of a program that leaves microbatches out.
+/// Finds the period in the times of a program that leaves microbatches out.
 class RepeatFinder {
  public:
   explicit RepeatFinder(const Program& program);
 
-  /// `end` of each work. Nothing if no period shows that what is left out is a multiple of.
+  /// `end` has the end of each work. Nothing if there is no period of which the left-out
+  /// microbatches are a multiple.
   std::optional<Repeat> find(const std::vector<Duration>& end) const;
-  /// The same. Throws Error (infeasible) instead.
+  /// As `find`, but throws Error (infeasible) if there is no period.
   Repeat get(const std::vector<Duration>& end) const;
-  /// The first microbatch from which on everything comes again so, up to where the order is known
-  /// to repeat.
+  /// The first microbatch from which on all times repeat with this period, as far as the order is
+  /// known to repeat.
   int repeats_from(const std::vector<Duration>& end, const Repeat& repeat) const;
-  /// Throws Error (usage): `who` needs what is left out.
+  /// Throws Error (usage), since `who` needs the whole program.
   [[noreturn]] void refuse(std::string_view who) const;
 
  private:
-  /// Of all works of one kind of one chunk, by microbatch; none where there is none.
+  /// The works of one kind of one chunk, by microbatch; `none` if a microbatch has none.
   using Row = std::vector<int>;
   std::optional<Duration> shift(const std::vector<Duration>& end, int first, int last,
                                 int by) const;
@@ -80,10 +82,10 @@ class RepeatFinder {
   std::vector<Row> rows_;
 };
 
-/// Whether what the program leaves out can be counted with these costs.
+/// Whether the left-out repetition can be extrapolated with these costs.
 bool shows_period(const Program& program, const Costs& costs);
 
-/// Throws Error (usage) if the program leaves anything out: `who` needs all of it.
+/// Throws Error (usage) if the program leaves anything out, since `who` needs the whole program.
 void require_whole(const Program& program, std::string_view who);
 
 }  // namespace stagecraft

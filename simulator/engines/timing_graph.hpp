@@ -1,5 +1,5 @@
-// Which work could only start because another had: a program's dependencies with their delays.
-// Internal to the simulator; what `critical_path` walks along.
+// The graph of a program's dependencies with their delays, on which `critical_path` works. Internal
+// to the simulator.
 
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace stagecraft {
 
-/// Works that start and end together are one *event*: a work alone, all members of a collective, or
-/// a fused pair.
+/// Works that start and end together form one *event*: a single work, all members of a collective,
+/// or a fused pair.
 class TimingGraph {
  public:
-  /// One iteration. Keeps references to both.
+  /// The graph of one iteration. Keeps references to both arguments.
   TimingGraph(const Program& program, const Costs& costs);
 
   /// A work starts no earlier than `delay` after `from` has started.
@@ -28,15 +28,15 @@ class TimingGraph {
   Duration end(int work) const { return times_.end[static_cast<std::size_t>(work)]; }
   const std::vector<Duration>& ends() const { return times_.end; }
   Duration time(int work) const { return end(work) - start(work); }
-  /// The last end.
+  /// The latest end.
   Duration step() const { return step_; }
 
-  /// An event goes by the number of one of its works.
+  /// The event of a work; an event is identified by the number of one of its works.
   int event_of(int work) const { return event_of_[static_cast<std::size_t>(work)]; }
-  /// All that an event waits for, member by member. At least one arc is tight, unless it starts at
+  /// All dependencies of an event's members. At least one arc is tight, unless the event starts at
   /// 0.
   std::vector<Arc> arcs_into(int event) const;
-  /// The send of a receive; none for other works.
+  /// The send of a receive; nothing for other works.
   std::optional<int> send_of(int work) const;
 
  private:
@@ -50,9 +50,9 @@ class TimingGraph {
   const Costs& costs_;
   WorkTimes times_;
   Duration step_{0};
-  std::vector<int> before_;    // per work: the one before it on its lane or channel
+  std::vector<int> before_;    // per work: the previous work on its lane or channel
   std::vector<int> event_of_;  // per work
-  std::vector<int> next_;      // per work: another one of its event
+  std::vector<int> next_;      // per work: the next work of its event
 };
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// Lowering: from a schedule to a program, one chain of named passes for every schedule.
+// Lowering: converts a schedule to a program, by one chain of named passes for every schedule.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace stagecraft {
 
-/// How the samples of a microbatch meet the replicas of a stage.
+/// How the samples of a microbatch are distributed over the replicas of a stage.
 enum class ReplicaPolicy {
   split,  ///< each replica takes its rows of every microbatch (DAPPLE); unequal counts exchange
           ///< slices
@@ -27,8 +27,8 @@ enum class Recompute {
 std::string_view to_string(Recompute recompute);
 Recompute read_recompute(std::string_view name);
 
-/// Of a chunk's parameters, gradients and optimizer, what belongs to experts, which replicas may
-/// hold different ones of.
+/// The experts' part of a chunk's parameters, gradients and optimizer states; replicas may hold
+/// different experts.
 struct ExpertMemory {
   Bytes parameters = 0;
   Bytes gradients = 0;
@@ -36,36 +36,36 @@ struct ExpertMemory {
   bool operator==(const ExpertMemory&) const = default;
 };
 
-/// Bytes of one chunk: resident ones once, the others for its share (rows) of one microbatch.
+/// Bytes of one chunk: resident memory, and memory for its share (rows) of one microbatch.
 struct ChunkMemory {
   Bytes parameters = 0;
   Bytes gradients = 0;
-  Bytes optimizer = 0;         ///< these three whole; of what is sharded the chunk keeps its share,
-                               ///< rounded up
-  ExpertMemory experts = {};   ///< of these three
+  Bytes optimizer = 0;         ///< `parameters`, `gradients` and `optimizer` are whole; of sharded
+                               ///< ones the chunk keeps its share, rounded up
+  ExpertMemory experts = {};   ///< the experts' part of these three
   Bytes saved = 0;             ///< from F to B (or I); with full recomputation from R to B
-  Bytes saved_for_weight = 0;  ///< the part that stays from I to W
+  Bytes saved_for_weight = 0;  ///< the part of `saved` that stays from I to W
   Bytes input = 0;   ///< the stage's input: kept from arrival (or the local producer) to B (or W)
   Bytes output = 0;  ///< from F until its sends have ended
   Bytes workspace = 0;  ///< while computing
-  // Known where a run traces its layers, and left out of estimates:
+  // Known only from runs that trace layers; estimates leave these out:
   Bytes saved_throughout = 0;  ///< on top of `saved`: from F (or R) to B, or to W if that is apart
-  /// Of one piece of a sequence, but the last: what later pieces look at, from F until R has made
-  /// it again (without recomputation it is part of `saved`), and its gradient as far as later
-  /// pieces have found it, from the last one's B (or I) to its own.
+  /// For each piece of a sequence but the last: bytes that later pieces read, from F until R has
+  /// recomputed them (without recomputation they are part of `saved`), and their gradient,
+  /// accumulated from the last piece's B (or I) to its own.
   Bytes past = 0;
   Bytes past_gradients = 0;
-  /// Of a forward whose results are not kept; else `saved` and `workspace` together.
+  /// Peak of a forward whose results are not kept; nothing: `saved` plus `workspace`.
   std::optional<Bytes> forward_alone;
-  /// W reads the output's gradient, too, which is no part of `saved_for_weight`.
+  /// Whether W also reads the output's gradient, which is not part of `saved_for_weight`.
   bool weight_reads_output_gradient = false;
-  /// Else the input is gone when F has handed it on.
+  /// False: the input is freed at the end of F.
   bool keeps_input = true;
   bool operator==(const ChunkMemory&) const = default;
 };
 
-/// What one of `holders` keeps of parameters, gradients and optimizer under this sharding, of
-/// experts one of `expert_holders`: each share is rounded up. The shares stand in for the whole.
+/// The memory of one of `holders` under this sharding, and of one of `expert_holders` for experts:
+/// each share of parameters, gradients and optimizer states is rounded up, and replaces the whole.
 ChunkMemory shard_of(ChunkMemory memory, Sharding sharding, int holders, int expert_holders);
 
 /// `owner` and `user` are stages of the first pipe that hold the same weights (and so do their
@@ -78,33 +78,34 @@ struct StageTie {
 };
 
 struct LowerOptions {
-  /// Per stage, the program device of each replica; empty: one replica, program device = pipeline
-  /// device. Stages of one pipeline device must have the same replicas.
+  /// Per stage, the program device of each replica; empty: one replica each, on program device =
+  /// pipeline device. Stages of one pipeline device must have the same replicas.
   std::vector<std::vector<int>> replicas;
   ReplicaPolicy replica_policy = ReplicaPolicy::split;
   /// Samples of a microbatch; under `split` at least as many as any stage has replicas.
   int rows = 1;
   std::vector<Recompute> recompute;  ///< per stage; empty: none
-  /// Per stage, whether it only hands on what it gets, both ways: it has no weights, so nothing is
-  /// summed, updated or recomputed there. Empty: none does.
+  /// Per stage, whether it is empty and only forwards messages in both directions: it has no
+  /// weights, so nothing is summed, updated or recomputed there. Empty: no stage does.
   std::vector<bool> passes_on = {};
   std::vector<std::vector<ChunkMemory>> memory;  ///< [stage][replica]; empty: no buffers at all
-  /// Per stage, bytes a whole microbatch hands to the next stage; empty: zeros.
+  /// Per stage, bytes of a whole microbatch's message to the next stage; empty: zeros.
   std::vector<Bytes> boundary;
   std::vector<StageTie> ties;
-  /// Over the replicas of a stage and of its copies in other pipes; nothing where there is one.
+  /// Sharding over the replicas of a stage and of its copies in other pipes; no effect with a
+  /// single one.
   Sharding sharding = Sharding::none;
   /// Only for schedules that flush.
   GradientNorm norm = GradientNorm::none;
-  /// Data-parallel copies of everything described here, all alike, of which the program is the
-  /// first: its collectives have members in every column, and shards are of all of them. Rows,
-  /// microbatches and boundaries are those of one column. Not together with a norm.
+  /// Number of columns, identical data-parallel replicas of the whole pipeline. The program is that
+  /// of the first column; its collectives have members in every column, and shards are over all of
+  /// them. Rows, microbatches and boundaries are those of one column. Excludes a norm.
   int columns = 1;
-  /// Per stage, how many hold each of its experts, in all columns; empty: as many as hold the
-  /// stage.
+  /// Per stage, the number of holders of each of its experts, over all columns; empty: the holders
+  /// of the stage.
   std::vector<int> expert_holders = {};
-  /// Whether buffers get offsets. Without them the program takes as long and has the same peaks,
-  /// but nobody can run it.
+  /// Whether buffers get offsets. Without them the program has the same times and peaks, but cannot
+  /// be executed.
   bool places_buffers = true;
 };
 
@@ -118,7 +119,7 @@ struct LowerOptions {
 /// Work is numbered in the global order, so that waits look back and every issue order ascends.
 Program lower(const Schedule& schedule, const LowerOptions& options = {});
 
-/// What an instruction takes in the run by which the global order of communication is made
+/// Duration of an instruction in the nominal run that determines the global order of communication
 /// (simulator/lowering/order.cpp).
 std::int64_t nominal_time(Op op);
 

@@ -1,4 +1,4 @@
-// The passes of lowering, and the draft they hand on to each other. Internal to the simulator.
+// The passes of lowering, and the draft program that they work on. Internal to the simulator.
 
 #pragma once
 
@@ -17,18 +17,17 @@ struct Wait {
   int on = 0;
 };
 
-/// What one chunk computes for one microbatch: indices of work. Empty where a replica sits this
-/// microbatch out.
+/// The works of one chunk for one microbatch. Empty if a replica does not process this microbatch.
 struct Passage {
   std::optional<int> forward;
   std::optional<int> recompute;
   std::optional<int> backward;  ///< B or I
-  std::optional<int> weight;    ///< W, when it is on its own
+  std::optional<int> weight;    ///< W, if it is separate
   bool coupled = false;         ///< the recomputation waits for the gradient, as its backward does
 };
 
-/// Rows by key as one flat table: the values of key k are [ranges[k].first, ranges[k].end), in the
-/// order they came.
+/// Values grouped by key in one flat table: the values of key k are [ranges[k].first,
+/// ranges[k].end), in the order of insertion.
 struct Grouped {
   std::vector<IndexRange> ranges;
   std::vector<int> values;
@@ -39,7 +38,8 @@ struct KeyedValue {
 };
 Grouped group_by_key(const std::vector<KeyedValue>& rows, std::size_t keys);
 
-/// A program being made. Until `order_communication`, work is numbered in order of creation.
+/// A program under construction. Until `order_communication`, works are numbered in order of
+/// creation.
 struct Draft {
   const Schedule& schedule;
   const LowerOptions& options;
@@ -48,7 +48,7 @@ struct Draft {
   std::vector<std::vector<int>> compute;             ///< per device: compute work in order
   std::vector<Passage> passages;                     ///< see `passage`
   std::vector<Wait> waits;                           ///< in any order
-  std::vector<std::vector<int>> gradients_complete;  ///< [place_of_update]: what the chunk's
+  std::vector<std::vector<int>> gradients_complete;  ///< [place_of_update]: works that the chunk's
                                                      ///< update waits for
   std::vector<int> versions_held;  ///< per chunk: versions of its weights it needs at once, at most
   std::vector<KeyedValue> begins;  ///< (buffer, work): its life begins with the first of these
@@ -63,10 +63,10 @@ void require_fitting(const Schedule& schedule, const LowerOptions& options);
 /// A chunk for every replica of every stage, and its compute work in the schedule's order.
 Draft place_stages(const Schedule& schedule, const LowerOptions& options);
 
-/// R right before B or I where a stage recomputes and the schedule does not say when.
+/// Inserts R right before B or I if a stage recomputes and the schedule does not place R.
 void add_recomputation(Draft& draft);
 
-/// Sends and receives between stages on different devices, and the waits that hand data on.
+/// Adds sends and receives between stages on different devices, and the waits for them.
 void add_transfers(Draft& draft);
 
 /// What the schedule moves to a partner's memory and back.

@@ -1,5 +1,5 @@
-// A timeline: what happened when, predicted by `simulate` or measured by the executor, and the
-// numbers read off it.
+// A timeline: the times of all instructions, predicted by `simulate` or measured by the executor,
+// and figures computed from it.
 
 #pragma once
 
@@ -24,21 +24,22 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// From `time` on, until the next sample.
+/// Memory from `time` on, until the next sample.
 struct MemorySample {
   Duration time{0};
   MemoryUse use{};
   bool operator==(const MemorySample&) const = default;
 };
 
-/// Microbatches [first, first + microbatches) come so many times more than a timeline shows them.
+/// Microbatches [first, first + microbatches) occur `times` times more than the timeline shows
+/// them.
 struct Repeat {
   int first = 0;
   int microbatches = 1;
   int times = 0;
-  Duration time{0};  ///< by which each time makes all that follows later
+  Duration time{0};  ///< delay of all later work by each repetition
 
-  /// How often a microbatch's work comes.
+  /// How often a microbatch's work occurs.
   int count(int microbatch) const {
     return microbatch >= first && microbatch < first + microbatches ? 1 + times : 1;
   }
@@ -49,29 +50,30 @@ struct Repeat {
 struct Timeline {
   int devices = 0;
   int stages = 0;
-  int microbatches = 0;  ///< that are shown
-  /// Counted in all figures below; nothing: the timeline shows everything.
+  int microbatches = 0;  ///< microbatches shown
+  /// The repetition that is left out but counted in all figures below; nothing: the timeline is
+  /// complete.
   std::optional<Repeat> repeat = {};
   std::vector<Span> spans;                        ///< by device, then start, then lane
-  std::vector<std::vector<MemorySample>> memory;  ///< per device; empty when not known
+  std::vector<std::vector<MemorySample>> memory;  ///< per device; empty if unknown
   bool operator==(const Timeline&) const = default;
 };
 
-/// First start to last end on any device.
+/// Time from the first start to the last end on any device.
 Duration step_time(const Timeline& timeline);
-/// Per device, first start to last end of its own compute.
+/// Per device, time from the first start to the last end of its own compute.
 std::vector<Duration> span_times(const Timeline& timeline);
-/// Per device, time in compute (F, B, I, W, R), that of a fused pair once.
+/// Per device, compute time (F, B, I, W, R); a fused pair counts once.
 std::vector<Duration> busy_times(const Timeline& timeline);
 /// 1 - mean(busy) / step.
 double bubble(const Timeline& timeline);
-/// 1 - busy / span of the device with the longest span: the rate of the zero-bubble papers.
+/// 1 - busy / span of the device with the longest span: the bubble rate of the zero-bubble papers.
 double span_bubble(const Timeline& timeline);
-/// Stage activations a device holds at most: taken at the start of F, released at the end of B or I
-/// (`until_input`) or B or W; without backwards at the end of F. What is evicted is its partner's
-/// from the start to the end of both transfers.
+/// Maximum number of stage activations on each device: allocated at the start of F, released at the
+/// end of B or I (`until_input`) or of B or W; without backwards at the end of F. An evicted
+/// activation counts on the partner between the start of the eviction and the end of the load.
 std::vector<int> peak_in_flight(const Timeline& timeline, bool until_input = true);
-/// Messages each device sends, activations and gradients.
+/// Number of messages that each device sends with this operation.
 std::vector<int> messages_sent(const Timeline& timeline, Op op);
 
 struct MemoryPeak {
@@ -79,10 +81,10 @@ struct MemoryPeak {
   Duration time{0};
   MemoryUse use{};
 };
-/// Throws Error (usage) if the timeline leaves anything out: `who` needs all of it.
+/// Throws Error (usage) if the timeline leaves anything out, since `who` needs the complete one.
 void require_whole(const Timeline& timeline, std::string_view who);
 
-/// Per device: the highest total, the first time it is reached, and what it consists of.
+/// Per device: the highest total, the first time it is reached, and its parts by category.
 std::vector<MemoryPeak> memory_peaks(const Timeline& timeline);
 
 }  // namespace stagecraft

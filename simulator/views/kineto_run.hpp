@@ -17,16 +17,16 @@ struct KinetoRunFile {
   std::string content;
 };
 
-/// Whether a trace of PyTorch's profiler has ranges of such a program. Cheap, and never throws.
+/// Whether a trace of PyTorch's profiler has the ranges of such a program. Cheap; never throws.
 bool is_kineto_run(std::string_view content);
 
-/// The measured timeline of all processes, whose ranks are its devices. Its iterations are the
-/// recorded steps; it counts from the start of the first one, in the time of rank 0. A pass lasts
-/// as long as its range, or, where it ran on a GPU, from its first kernel to its last one. A
-/// message lasts from its send until the pass that needs it begins, where that one waited for it;
-/// otherwise as long as those between the same stages do (the median), and at most until that pass.
+/// The measured timeline of all processes; its devices are their ranks, its iterations the recorded
+/// steps, and its zero the start of the first step, in the clock of rank 0. A pass lasts as long as
+/// its range or, on a GPU, from its first to its last kernel. A message lasts from its send until
+/// the pass that needs it begins, if that pass waited for it; otherwise it takes the median of
+/// messages between the same stages, and ends at the latest when that pass begins.
 ///
-/// Throws Error (input) for traces that are not one of each process of one run, or are cut short.
+/// Throws Error (input) unless there is exactly one complete trace of each process of one run.
 Trace read_kineto_run(const std::vector<KinetoRunFile>& files);
 
 }  // namespace stagecraft

@@ -11,10 +11,10 @@ namespace stagecraft {
 
 /// A list over devices of {type, start_time, end_time, minibatch, stage}, by start; times in
 /// nanoseconds from the timeline's own zero. Types are the reader's: F (also for recomputation), B
-/// (input gradients and whole backwards), W, one Optimizer per device and iteration, from its
-/// first update to its last, and for messages that take time SEND_FORWARD, RECV_FORWARD,
-/// SEND_BACKWARD, RECV_BACKWARD, which it draws in a row of their own below the device's. It has no
-/// words for collectives and evictions; they are left out.
+/// (input gradients and whole backwards), W, one Optimizer per device and iteration, from its first
+/// update to its last, and for messages that take time SEND_FORWARD, RECV_FORWARD, SEND_BACKWARD,
+/// RECV_BACKWARD, which it draws in a row of their own below the device's. The format has no types
+/// for collectives and evictions, which are left out.
 std::string write_nvtx(const Timeline& timeline);
 
 }  // namespace stagecraft

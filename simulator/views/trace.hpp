@@ -1,5 +1,5 @@
-// Timelines as files: the JSON that chrome://tracing and ui.perfetto.dev open, with flows for
-// messages and counters for memory.
+// Timelines as JSON files for chrome://tracing and ui.perfetto.dev, with flows for messages and
+// counters for memory.
 
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace stagecraft {
 
-/// A timeline and what was known about it ("plan": its hash, "kind": "predicted" or "measured", …).
+/// A timeline with metadata ("plan": its hash, "kind": "predicted" or "measured", …).
 struct Trace {
   Timeline timeline;
   std::map<std::string, std::string> about;
-  /// The devices that each of the timeline's stands for, which name its process ("devices 0-3");
-  /// empty: itself. Nothing reads them back.
+  /// For each of the timeline's devices, the devices that it stands for, which name its process
+  /// ("devices 0-3"); empty: itself. They are not read back.
   std::vector<std::vector<int>> row_devices = {};
 };
 
@@ -27,11 +27,11 @@ std::string write_trace(const Trace& trace);
 
 /// Reads such a file back, exactly. Throws Error (input) for other files.
 Trace read_trace(const class Json& json);
-/// Whether it is a trace in Perfetto's own format (simulator/views/perfetto.hpp), which only
-/// viewers read.
+/// Whether the content is a trace in Perfetto's own format (simulator/views/perfetto.hpp), which
+/// only viewers read.
 bool is_perfetto_trace(const std::string& content);
-/// The same of a file's content. Perfetto's own format, which `export perfetto` writes too, is told
-/// apart.
+/// Reads a trace from a file's content. Throws Error (input) with a message of its own for
+/// Perfetto's own format, which `export perfetto` can write.
 Trace read_trace(const std::string& content, const std::string& path);
 
 }  // namespace stagecraft
