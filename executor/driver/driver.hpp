@@ -3,8 +3,7 @@
 //   rank 0  prepare │ step  report ─→ losses → goes on? ─┐ step … │ weights → result
 //   rank 1  prepare │ step  report ─↗                    └→ step … │ its part ↗
 //
-// Ranks are threads of this process or of others; all they tell each other goes through their
-// transports.
+// Ranks are threads of this process or of others, and communicate only through their transports.
 
 #pragma once
 
@@ -19,14 +18,14 @@ namespace stagecraft {
 
 using MakeWorker = std::function<std::unique_ptr<Worker>(Backend& backend, Transport& transport)>;
 
-/// Called on every rank after each step, when all know whether there is another; may talk with the
-/// other ranks. Steps count from 0 in this run.
+/// Called on every rank after each step, once all know whether there is another; may communicate
+/// with the other ranks. Steps count from 0 in this run.
 using Settle = std::function<void(Transport& transport, Backend& backend, Worker& worker, int step,
                                   bool goes_on)>;
 
-/// `tokens_per_step`: what losses are divided by. The result is whole on the process that has rank
-/// 0, and empty elsewhere. Throws Error (execution) with the first failure of any rank, when all
-/// have stopped.
+/// Runs the steps. `tokens_per_step` is the divisor of losses. The result is complete on the
+/// process with rank 0, and empty elsewhere. Throws Error (execution) with the first failure of any
+/// rank, after all ranks have stopped.
 RunResult conduct(const Compiled& compiled, const RankMap& ranks, std::int64_t tokens_per_step,
                   const RunOptions& options, const Machinery& machinery,
                   const MakeWorker& make_worker, const Settle& settle = {});

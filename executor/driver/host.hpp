@@ -1,4 +1,4 @@
-// The machine this process is on.
+// Properties of the machine that this process runs on.
 
 #pragma once
 
@@ -6,14 +6,14 @@
 
 namespace stagecraft {
 
-/// As the system names it.
+/// The host name of the system.
 std::string host_name();
 
-/// How many of its processors one of so many ranks may keep busy, so that together they do not ask
-/// for more than there are; at least 1.
+/// Number of processors for each of `ranks` ranks, so that together they do not use more than there
+/// are; at least 1.
 int processors_per_rank(int ranks);
 
-/// As NCCL tells it from others: $NCCL_HOSTID, or its name.
+/// The host's identity for NCCL: $NCCL_HOSTID, or its name.
 std::string nccl_host();
 
 }  // namespace stagecraft

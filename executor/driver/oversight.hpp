@@ -12,18 +12,18 @@
 namespace stagecraft {
 
 struct Oversight {
-  /// The folder of the ranks' flight records, the same for all processes of a run; made if it is
-  /// not there. Empty: records are kept in memory only.
+  /// The folder of the ranks' flight records, the same for all processes of a run; created if
+  /// missing. Empty: records are kept in memory only.
   std::filesystem::path flight_records;
-  std::string plan_hash;  ///< "xxh3:…": told by the records
-  /// An instruction has stalled when it takes longer than this and than 20 times its simulated
-  /// duration; a wait, 20 times the step's.
+  std::string plan_hash;  ///< "xxh3:…", written to the records
+  /// An instruction has stalled if it takes longer than this and longer than 20 times its simulated
+  /// duration; a wait, longer than 20 times the step's.
   Duration deadline = std::chrono::seconds(30);
-  Duration predicted_step{0};  ///< 0: not known
-  /// Whether results are searched for NaN and infinity before others use them.
+  Duration predicted_step{0};  ///< 0: unknown
+  /// Whether results are checked for NaN and infinity before they are used.
   bool check_finite = true;
-  /// Called with the reason, on a thread of its own, if ranks have been told to stop and one does
-  /// not: it may end the process. Without it the run waits for that rank.
+  /// Called on its own thread, with the reason, if a rank does not stop when it is told to; it may
+  /// end the process. Without this function the run waits for that rank.
   std::function<void(const std::string&)> on_stuck;
 };
 

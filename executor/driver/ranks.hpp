@@ -1,5 +1,5 @@
-// The ranks of this process, a thread each: start them, keep them in step, and when one fails, stop
-// them all and say why.
+// Runs the ranks of this process, one thread each, in lockstep. If one fails, stops all of them and
+// reports why.
 
 #pragma once
 
@@ -14,35 +14,35 @@
 
 namespace stagecraft {
 
-/// What a rank does. `after_step` is called for rank 0 only, the others for every rank of this
-/// process; each on the rank's own thread.
+/// The callbacks of a rank. `after_step` is called for rank 0 only, the others for every rank of
+/// this process; each on the rank's own thread.
 struct RankDuty {
   std::function<void(int rank)> prepare;
   std::function<void(int rank, int step)> step;
-  /// What rank 0 is to know of the step.
+  /// The rank's report of a step to rank 0.
   std::function<std::string(int rank, int step)> report;
-  /// With what all have reported, in the order of ranks; the run ends when it says false.
+  /// Called with the reports of all ranks, in their order; the run ends if it returns false.
   std::function<bool(int step, std::span<const std::string> reports)> after_step;
-  /// When all know whether there is another step; may talk with the other ranks.
+  /// Called when all know whether there is another step; may communicate with the other ranks.
   std::function<void(int rank, int step, bool goes_on)> settle;
-  /// When all steps are done; may talk with the other ranks.
+  /// Called after all steps; may communicate with the other ranks.
   std::function<void(int rank)> finish;
-  /// Who and where: "rank 3 (stage 1, replica 0) failed during B1.5".
+  /// Describes a failure: "rank 3 (stage 1, replica 0) failed during B1.5".
   std::function<std::string(int rank)> describe_failure;
-  /// Told on the rank's thread when its failure is the first.
+  /// Called on the rank's thread if its failure is the first.
   std::function<void(int rank, const std::string& sentence)> on_first_failure =
       [](int, const std::string&) {};
 };
 
-/// Step after step, with a barrier before and after each. Throws Error (execution; input, if a rank
-/// of this process could not use what it read) with the first failure of any rank, when all of this
-/// process have stopped.
+/// Runs the steps, with a barrier before and after each. Throws Error (execution; input, if a rank
+/// of this process could not use its input) with the first failure of any rank, after all ranks of
+/// this process have stopped.
 void run_ranks(std::span<const std::unique_ptr<Transport>> transports, int steps,
                const RankDuty& duty);
 
-/// The device's work in the order in which one thread carries it out: as issued, but each send
-/// right behind the work whose result it hands over (what is given back to a partner apart). In the
-/// program lanes go on side by side; a thread must not let a message wait for the next compute.
+/// The device's works in the order in which one thread runs them: as issued, but each send right
+/// after the work whose result it sends, except returns to a partner. A program's lanes run
+/// concurrently; a single thread must not delay a message until after the next compute.
 std::vector<int> order_of_device(const Program& program, int device);
 
 /// "rank 3 (stage 1, replica 0) failed during B1.5"; outside of work, all stages of the rank and

@@ -1,11 +1,11 @@
-// The norm of all gradients of a step, and what it makes of them.
+// The norm of all gradients of a step, and the clipping factor.
 //
 //   ranks      squares of what each holds ──→ rank 0: adds them up ──→ factor, the same everywhere
 //
-// Every weight counts once: of its replicas the first one's gradient, of a sharded optimizer each
-// shard, of tensor-parallel peers each part, of a tied weight the owner's. Squares are added weight
-// by weight, in the order of their names, and by that alone: so the norm has the same bits however
-// the model is cut into stages.
+// Every weight counts once: with the gradient of its first replica, or all shards of a sharded
+// optimizer; with the parts of all tensor-parallel peers; a tied weight with its owner's gradient.
+// Squares are added weight by weight in the order of their names, so the norm has the same bits for
+// every cut of the model into stages.
 
 #pragma once
 
@@ -20,24 +20,24 @@
 
 namespace stagecraft {
 
-/// What gradients are multiplied by for their norm to be at most `clip`; 1 if it is, or if `clip`
-/// is 0. `squares`: of parts of the gradients, added up in this order.
+/// The factor that reduces the norm of the gradients to at most `clip`; 1 if the norm is smaller,
+/// or if `clip` is 0. `squares` of parts of the gradients are added in this order.
 double clip_factor(double clip, std::span<const double> squares);
 
 class Clipping {
  public:
-  /// `chunks`: parallel to the program's; null where another rank holds the chunk.
+  /// `chunks`: indexed like the program's chunks; null if another rank holds the chunk.
   Clipping(const Training& training, const RankMap& ranks,
            std::span<const std::unique_ptr<TrainedChunk>> chunks, Backend& backend,
            Transport& transport);
 
   void begin_step() { factor_.reset(); }
-  /// All ranks call it, when each has all gradients of its weights; behind the first time in a step
-  /// it does nothing. Returns when all have.
+  /// Computes the norm. Every rank calls it once it has all gradients of its weights; later calls
+  /// in the same step do nothing. Returns when all ranks have called it.
   void learn_norm();
-  /// Of this step's gradients, behind that; 1 where nothing is clipped.
+  /// The factor of this step's gradients, after `learn_norm`; 1 without clipping.
   double factor() const { return factor_.value_or(1); }
-  /// Whether that norm is finite: so are then all gradients.
+  /// Whether the norm is finite, and so are all gradients.
   bool is_finite() const { return is_finite_; }
 
  private:

@@ -1,12 +1,12 @@
-// Searching what a rank hands on for NaN and infinity, so that the instruction that made the first
-// one is named, and not one that choked on it later.
+// Checks a rank's results for NaN and infinity, so that an error names the instruction that made
+// the first one, not a later one that used it.
 //
 //   RF1.0 ─→ F1.0 ─→ SF1.0        what arrives, and what leaves: boundary tensors
 //            B1.0 ─→ G1.3 ─→ U1.3       gradients before they are summed, and before they are used
 //
-// Where the backend answers late, the answers are read at the end of the step, in the order in
-// which they were asked for. By then weights have moved on, so the sentence says less: the step,
-// and between which layers it came up.
+// If the backend is asynchronous, the answers are read at the end of the step, in the order of the
+// checks. By then weights have been updated, so the error is less precise: the step, and the layers
+// between which the number occurred.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace stagecraft {
 
-/// A number was NaN or infinite. It would be again if the step was repeated.
+/// Thrown for NaN or infinity. Repeating the step would give it again.
 class NotFinite : public Error {
  public:
   explicit NotFinite(const std::string& message) : Error(ErrorKind::execution, message) {}
@@ -28,7 +28,7 @@ class NotFinite : public Error {
 
 class FiniteChecks {
  public:
-  /// Does nothing unless `on`. Steps are told as they are counted since training began.
+  /// Does nothing unless `on`. Errors count steps since training began.
   FiniteChecks(bool on, int steps_before, const Program& program, Backend& backend)
       : on_(on), steps_before_(steps_before), program_(program), backend_(backend) {}
 

@@ -1,8 +1,9 @@
-// What a rank adds up with others before an update, and collects from them behind it.
+// The sums of gradients with other ranks before an update, and the collection of sharded weights
+// after it.
 //
-// Sums have one order, which is part of the plan: microbatches ascending, then replicas (pipe by
-// pipe), then the owner and the users of a tied weight. A sharded optimizer's are the same sums,
-// weight by weight: each of n members keeps the n-th part of every weight.
+// The order of sums is part of the plan: microbatches ascending, then replicas (pipe by pipe), then
+// the owner and the users of a tied weight. A sharded optimizer has the same sums, weight by
+// weight: each of n members keeps the n-th part of every weight.
 
 #pragma once
 
@@ -19,24 +20,25 @@ namespace stagecraft {
 
 class GradientSums {
  public:
-  /// `chunks`: parallel to the program's; null where another rank holds the chunk.
+  /// `chunks`: indexed like the program's chunks; null if another rank holds the chunk.
   GradientSums(const Training& training, const Program& program, const RankMap& ranks,
                std::span<const std::unique_ptr<TrainedChunk>> chunks, Backend& backend,
                Transport& transport);
 
   void begin_step();
-  /// G, GS, T and P.
+  /// Executes the operations G, GS, T and P.
   void carry_out(const Work& work);
-  /// Copies of the chunk's weights on this rank get the sum of their gradients, before the chunk's
-  /// update makes this version. The second of two tied chunks finds it done.
+  /// Gives copies of the chunk's weights on this rank the sum of their gradients, before the
+  /// chunk's update to this version. Called for both of two tied chunks; the second call does
+  /// nothing.
   void add_local_ties(const TrainedChunk& chunk, int version);
 
  private:
-  /// The copies of a weight on this rank, of one pipe, in model order.
+  /// The copies of a weight on this rank, within one pipe, in model order.
   struct LocalTie {
     std::vector<Parameter*> copies;
     std::set<const TrainedChunk*> chunks;
-    int version = 0;  ///< the last whose gradients have been added
+    int version = 0;  ///< the last version whose gradients have been summed
   };
 
   void find_local_ties();
@@ -45,7 +47,7 @@ class GradientSums {
   void keep_own_part(const TrainedChunk& chunk, Tensor& gradient);
   void gather(const Work& work);
 
-  /// The transport's.
+  /// The transport's group of a work.
   int group_of(const Work& work) const { return ranks_.group_of(transport_.rank(), *work.group); }
   TrainedChunk& chunk_of(const Work& work) const {
     return *chunks_[static_cast<std::size_t>(work.chunk)];

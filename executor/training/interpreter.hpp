@@ -1,18 +1,18 @@
-// A rank that trains, or infers: carries out its device's part of a program, work by work.
+// The interpreter: executes a rank's part of a program, for training or inference, work by work.
 //
-// One thread does everything; what the program calls lanes shows in how it does it. A receive only
-// offers memory, and the compute that needs the message waits for it. A send hands over and goes
-// on. A reduction is where the rank really stops. Where the backend's calls return before they are
-// done, the rank is ahead of its device, and meets it at the end of the step: only then are losses,
-// times and what was searched for NaN looked at.
+// One thread runs all lanes of the program. A receive only posts memory, and the compute that needs
+// the message waits for it. A send passes its tensor to the transport and continues. Only a
+// reduction blocks the rank. With an asynchronous backend, the rank runs ahead of its device and
+// waits for it at the end of the step: only then are losses, times and checks for NaN read.
 //
 //   order      RF1.0   F1.0            SB..    RF1.1   …
 //   rank       post    wait, compute   send    post
 //
-// Memory comes and goes where the program says: a receive allocates the stage's whole input, of
-// which each message fills its rows; an output lives until its last send; the backward drops what
-// its forward kept. In an arena the places are fixed, and what takes the place of a message waits
-// until that is delivered. What a partner is to keep goes there and back tensor by tensor.
+// Memory is allocated and freed as the program says: a receive allocates the stage's whole input,
+// of which each message fills its rows; an output lives until its last send; the backward frees the
+// tensors that its forward kept. In an arena, places are fixed, and a tensor that reuses the place
+// of a message waits until the message is delivered. Evicted activations go to the partner and back
+// tensor by tensor.
 
 #pragma once
 
@@ -37,8 +37,8 @@ namespace stagecraft {
 
 class Interpreter final : public Worker {
  public:
-  /// Allocates and initialises the weights of all chunks of the transport's rank: in an arena, if
-  /// the program has been traced, which must outlive it.
+  /// Allocates and initialises the weights of all chunks of the transport's rank, in an arena if
+  /// there is a traced program, which must outlive the interpreter.
   Interpreter(const Training& training, const Program& program, const RankMap& ranks,
               const TracedProgram* traced, Backend& backend, Transport& transport);
 
@@ -85,19 +85,21 @@ class Interpreter final : public Worker {
   std::unique_ptr<TensorPeers> peers_;
   std::vector<int> order_;
   std::unique_ptr<Arena> arena_;
-  std::vector<std::unique_ptr<TrainedChunk>> chunks_;  ///< parallel to the program's; null where
-                                                       ///< another rank holds it
+  std::vector<std::unique_ptr<TrainedChunk>> chunks_;  ///< indexed like the program's chunks; null
+                                                       ///< if another rank holds the chunk
   GradientSums sums_;
   Clipping clipping_;
   FiniteChecks checks_;
   MessageLabels sent_, received_;
-  std::vector<char> last_send_;  ///< of its tensor; parallel to the program's work
+  std::vector<char> last_send_;  ///< per work of the program: whether it is the last send of its
+                                 ///< tensor
   std::map<int, std::vector<Tensor>> shapes_lent_;           ///< by channel to this rank
-  std::map<std::pair<int, int>, std::vector<Tensor>> kept_;  ///< of a partner: chunk, microbatch
+  std::map<std::pair<int, int>, std::vector<Tensor>> kept_;  ///< tensors kept for a partner, by
+                                                             ///< chunk and microbatch
 
-  std::vector<long> sent_by_;  ///< messages of its channel with its last; parallel to the work
+  std::vector<long> sent_by_;  ///< per work: messages sent over its channel, up to its last one
 
-  // Of the current step:
+  // State of the current step:
   int step_ = 0;
   struct LateStamp {
     Late<Moment> start, end;

@@ -1,4 +1,4 @@
-// How long requests take that are only inferred.
+// Latencies of inference requests.
 
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace stagecraft {
 
-/// Per microbatch, from the start of its first forward to the end of its last. Stages take the next
-/// one as soon as they have handed on the one before, so about as many are under way as there are
-/// stages, and never more than two for each.
+/// Per microbatch, the time from the start of its first forward to the end of its last. A stage
+/// takes the next microbatch as soon as it has sent the one before, so about as many are in flight
+/// as there are stages, and at most two per stage.
 std::vector<Duration> request_latencies(const Timeline& timeline);
 
 }  // namespace stagecraft

@@ -1,5 +1,5 @@
-// When things happened in the last steps of a run. Each rank writes its own entries, nobody
-// allocates while it runs.
+// Time stamps of the last steps of a run. Each rank writes its own entries, without allocation
+// during the run.
 
 #pragma once
 
@@ -16,24 +16,24 @@ struct Stamp {
   Moment end{0};
 };
 
-/// One step, as far as the ranks of this process know it. A receive's stamp is its message: handed
-/// over by the sender, arrived; sends have none of their own.
+/// The stamps of one step from the ranks of this process. A receive's stamp covers its message,
+/// from the sender's hand-over to the arrival; sends have no stamps.
 struct StepRecord {
   std::vector<Stamp> work;   ///< parallel to the program's
-  std::vector<Stamp> ranks;  ///< from behind the barrier to the end of its last work
+  std::vector<Stamp> ranks;  ///< per rank: from the barrier to the end of its last work
 };
 
-/// From the common start until the last rank is done.
+/// Time from the common start until the last rank has finished.
 Duration step_time(std::span<const Stamp> ranks);
 
-/// Of the steps that are still kept, the one whose time is closest to the median of all. At least
-/// one step.
+/// Of the steps still kept, the one whose time is closest to the median of all. Needs at least one
+/// step.
 int typical_step(std::span<const Duration> step_times);
 
-/// After so many steps, the first of those that are still kept.
+/// The first step that is still kept after `steps` steps.
 int first_kept(int steps);
 
-/// Of records that are whole, in their order: each is an iteration, and all count from the common
+/// The timeline of complete records: each record is an iteration, and times count from the common
 /// start of the first.
 Timeline timeline_of(const Program& program, std::span<const StepRecord> records);
 
@@ -41,11 +41,11 @@ class RunRecording {
  public:
   RunRecording(const Program& program, int ranks, int steps);
 
-  /// One of the last steps.
+  /// The record of one of the last steps.
   StepRecord& step(int step);
 
  private:
-  std::vector<StepRecord> kept_;  ///< step i is at i modulo the size
+  std::vector<StepRecord> kept_;  ///< step i is at index i modulo the size
 };
 
 }  // namespace stagecraft

@@ -1,5 +1,5 @@
 // One replica of a stage on its rank: its layers' weights, gradients and optimizer state, and the
-// microbatches under way.
+// microbatches in flight.
 
 #pragma once
 
@@ -12,18 +12,21 @@
 
 namespace stagecraft {
 
-/// What a chunk remembers of one microbatch between its passes.
+/// The tensors of one microbatch that a chunk keeps between its passes.
 struct MicrobatchPass {
   TokenBlock block;
-  std::vector<Tensor> inputs;  ///< of each layer; the first is the stage's, which may have none
-  std::vector<Saved> saved;    ///< of each layer
-  Tensor output;               ///< until it is sent, or taken by the next stage on the same device
+  std::vector<Tensor> inputs;  ///< input of each layer; the first is the stage's, which may be
+                               ///< absent
+  std::vector<Saved> saved;    ///< saved tensors of each layer
+  Tensor output;               ///< kept until it is sent, or taken by the next stage on the same
+                               ///< device
   Tensor output_gradient;
-  Tensor input_gradient;  ///< until it is sent, or taken by the stage before on the same device
-  Late<double> loss;      ///< sum over the tokens; of the stage with the head
+  Tensor input_gradient;  ///< kept until it is sent, or taken by the previous stage on the same
+                          ///< device
+  Late<double> loss;      ///< sum over the tokens; only on the stage with the head
 };
 
-/// Where a chunk stands among those that hold the same layers.
+/// A chunk's place among the chunks that hold the same layers.
 struct Shard {
   std::size_t place = 0;
   std::size_t members = 1;
@@ -31,7 +34,7 @@ struct Shard {
 
 class TrainedChunk {
  public:
-  /// `peers`, if any, hold the other parts of its layers, and must outlive it.
+  /// `peers`, if not null, hold the other parts of its layers, and must outlive it.
   TrainedChunk(const Training& training, const Program& program, int chunk, TensorPeers* peers,
                Backend& backend);
 
@@ -40,53 +43,53 @@ class TrainedChunk {
   std::string layer_names() const;
   MicrobatchPass& pass(int microbatch) { return passes_[static_cast<std::size_t>(microbatch)]; }
 
-  /// The program begins again.
+  /// Begins the next step of the program.
   void begin_step();
-  /// The version of the weights that what comes next reads.
+  /// Selects the version of the weights that the following passes read.
   void use_version(int version);
 
-  /// From `inputs[0]` to `output`; a stage that recomputes keeps nothing else, one that does not
-  /// train, or has no layers, nothing at all. A layer that does so by itself keeps its input, or
-  /// drops its attention.
+  /// Computes `output` from `inputs[0]`. A stage that recomputes keeps only its input; one that
+  /// does not train, or has no layers, keeps nothing. A layer that recomputes on its own keeps its
+  /// input, or drops its attention.
   void forward(int step, int microbatch);
-  /// The forward again, for what it left out.
+  /// Repeats the forward, to restore the tensors that it did not keep.
   void recompute(int microbatch);
-  /// From `output_gradient` to `input_gradient`, and the gradients of the weights; layer by layer,
-  /// to keep little.
+  /// Computes `input_gradient` from `output_gradient`, and the gradients of the weights, layer by
+  /// layer to save memory.
   void backward(int microbatch);
   void backward_input(int microbatch);
   void backward_weight(int microbatch);
 
-  /// Makes this version of the weights from the one before by the gradients times `factor`, of a
-  /// sharded optimizer its own shard of it; and gradients of zero for the next. Where replicas take
-  /// turns between updates it is by their mean.
+  /// Updates the weights (or its own shard, with a sharded optimizer) to this version, by the
+  /// gradients times `factor`, and zeroes the gradients. With updates per round of round-robin
+  /// replicas, it uses their mean gradient.
   void update(int version, double factor);
 
-  /// What the forward keeps of a microbatch beside the stage's input. While a partner has it, the
-  /// tensors have shapes but no storage.
+  /// The tensors that the forward keeps of a microbatch beside the stage's input. While a partner
+  /// holds them, they have shapes but no storage.
   std::vector<Tensor*> kept(int microbatch);
 
-  /// What later pieces of the same sequence look at, and the gradients they have found of it.
+  /// The tensors that later pieces of the same sequence read, and their gradients so far.
   std::vector<const Tensor*> past(int microbatch) const;
   std::vector<const Tensor*> past_gradients(int microbatch) const;
 
-  /// Where versions are kept, that of the start first.
+  /// The slots of weight versions, the initial version first.
   std::vector<WeightVersions::Weights>& weight_slots() { return versions_.slots(); }
   WeightVersions::Weights& weights(int version) { return versions_.at(version); }
   /// All gradients in one piece, to be summed over replicas.
   Tensor& gradients() { return gradients_; }
-  /// Its part in sums and gathers of a sharded optimizer, weight by weight.
+  /// Its share in sums and gathers of a sharded optimizer, per weight.
   const Shard& shard() const { return shard_; }
-  /// Every weight, in the order of the layers; a weight tied within the chunk appears twice, with
-  /// gradients of its own.
+  /// All weights, in the order of the layers; a weight tied within the chunk appears twice, with
+  /// separate gradients.
   std::vector<Parameter*> parameters();
-  /// Whether the i-th weight lies where one before it does, whose step is its own, too.
+  /// Whether the i-th weight shares its storage, and so its update, with an earlier one.
   bool is_twin(std::size_t i) const { return twins_[i] != 0; }
-  /// Of each weight, for the chunk's own shard of it; a twin has none.
+  /// The optimizer state of each weight, for the chunk's own shard; empty for a twin.
   const std::vector<OptimizerState>& optimizer() const { return optimizer_; }
-  /// Updates of the i-th weight since training began.
+  /// Number of updates of the i-th weight since training began.
   int updates_of(std::size_t i) const { return optimizer_[i].updates_before + updates_; }
-  /// The weights of this name: none, one, or two that are tied.
+  /// The weights with this name: none, one, or two that are tied.
   std::vector<Parameter*> find(const std::string& name);
 
  private:
@@ -114,22 +117,22 @@ class TrainedChunk {
   std::vector<std::unique_ptr<TrainableLayer>> layers_;
   bool trains_;
   bool recomputes_;
-  std::vector<Recomputed> again_;  ///< of each layer, by itself or with those around it
+  std::vector<Recomputed> again_;  ///< recomputation of each layer, alone or in a run of layers
   Shard shard_;
   std::vector<std::vector<Parameter>> parameters_;  ///< of each layer
   std::vector<char> twins_;                         ///< of each weight
   std::vector<OptimizerState> optimizer_;           ///< of each weight
   WeightVersions versions_;
-  double part_ = 1;  ///< of a microbatch's gradient in an update: 1/r in rounds of r
+  double part_ = 1;  ///< factor of a microbatch's gradient in an update: 1/r in rounds of r
   int updates_ = 0;  ///< since this run began
   Tensor gradients_;
   std::vector<MicrobatchPass> passes_;
   std::vector<std::vector<SequencePieces>>
-      sequences_;  ///< of each sequence cut in pieces, by layer
+      sequences_;  ///< pieces of each divided sequence, by layer
 };
 
-/// Those tensors without storage, for whoever is to make room for them. Runs the forward once, on a
-/// copy of the chunk; a backend that only allocates will do.
+/// The kept tensors without storage, by which a partner allocates room. Runs the forward once, on a
+/// copy of the chunk; a dry backend suffices.
 std::vector<Tensor> shapes_kept(const Training& training, const Program& program, int chunk,
                                 TensorPeers* peers, Backend& backend);
 

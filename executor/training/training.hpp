@@ -1,4 +1,4 @@
-// What all ranks of a run share and none changes.
+// The data that all ranks of a run share and none changes.
 
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace stagecraft {
 
-/// Stages and microbatches are the schedule's: those of its first pipe are the plan's stages, and
-/// the copies in other pipes hold the same layers.
+/// Stages and microbatches are numbered as in the schedule: the stages of its first pipe are the
+/// plan's, and the copies in other pipes hold the same layers.
 struct Training {
   const Plan& plan;
   const Dataset& dataset;
@@ -23,41 +23,41 @@ struct Training {
   Schedule schedule;
   Model model;  ///< at the plan's sequence length
   std::vector<std::unique_ptr<TrainableLayer>> layers;
-  int processors = 1;  ///< of this machine, that each rank may draw its weights with
+  int processors = 1;  ///< processors per rank for drawing initial weights
 
-  /// Of weights as layers see them, of what flows between layers, and of messages.
+  /// Precision of the weights that layers use, of activations, and of messages.
   Precision precision() const { return plan.precision; }
-  /// Of gradients, and of what the optimizer keeps.
+  /// Precision of gradients and of optimizer states.
   Precision sums() const { return precision_of_sums(plan.precision); }
   /// Tokens of a sample; an image counts as one.
   std::int64_t sequence() const { return std::max<std::int64_t>(model.sequence, 1); }
   LayerRange range_of(int stage) const {
     return plan.stages[static_cast<std::size_t>(stage) % plan.stages.size()].layers;
   }
-  /// What the layers of a stage do again by themselves; empty: nothing.
+  /// Recomputation of a stage's layers; empty: none.
   std::span<const Recomputed> again_of(int stage) const {
     return plan.stages[static_cast<std::size_t>(stage) % plan.stages.size()].again;
   }
-  /// Whole ones.
+  /// The whole layers of a stage, without tensor parallelism.
   std::span<const std::unique_ptr<TrainableLayer>> layers_of(int stage) const;
-  /// Of what the stage hands to the next one.
+  /// Shape of the stage's message to the next one.
   std::vector<std::int64_t> boundary_shape(int stage, std::int64_t rows) const;
-  /// What the schedule calls a microbatch is one of so many pieces of its sequences.
+  /// Number of pieces of each sequence; the schedule's "microbatch" is one piece.
   int pieces() const { return schedule.sequence_chunks; }
-  /// Of a sample, in one piece.
+  /// Tokens of a sample in one piece.
   std::int64_t tokens_per_piece() const { return sequence() / pieces(); }
   /// Samples of one of the schedule's microbatches.
   std::int64_t rows() const { return plan.batch.microbatch * pieces() / schedule.parts; }
   std::int64_t tokens_per_step() const { return plan.batch.global * sequence(); }
-  /// Where this run begins.
+  /// The position in training at which this run begins.
   TrainingPosition start() const {
     return options.resume ? options.resume->position : TrainingPosition{};
   }
-  /// Gradients are those of the mean loss of what one update is about.
+  /// The factor that makes gradients those of the mean loss over one update.
   double loss_scale() const;
 };
 
-/// Whether nothing comes before the stage, or behind it, in its pipe.
+/// Whether the stage is the first, or the last, of its pipe.
 inline bool is_first(const Schedule& schedule, int stage) {
   return stage % stages_per_pipe(schedule) == 0;
 }
@@ -65,7 +65,7 @@ inline bool is_last(const Schedule& schedule, int stage) {
   return is_first(schedule, stage + 1);
 }
 
-/// The layers of a stage, or the parts of them that this one of several peers holds.
+/// The layers of a stage, or the parts that this peer holds.
 std::vector<std::unique_ptr<TrainableLayer>> make_layers(const Training& training, int stage,
                                                          TensorPeers* peers);
 
@@ -73,46 +73,45 @@ std::vector<std::unique_ptr<TrainableLayer>> make_layers(const Training& trainin
 Training make_training(const Plan& plan, const Profile& profile, const Dataset& dataset,
                        const RunOptions& options);
 
-/// The tokens of rows [first, end) of one microbatch, or piece, in one step of this run, as the
-/// stage's pipe counts them: each pipe has its own part of the batch, in the order of the pipes.
+/// The tokens of rows [first, end) of one microbatch, or piece, in one step of this run, numbered
+/// within the stage's pipe: the pipes divide the batch in their order.
 TokenBlock block_of(const Training& training, int step, int stage, int microbatch, IndexRange rows);
 Samples samples_of(const Training& training, const TokenBlock& block);
 
-/// A weight's start value, in memory of the process and in the precision of sums: that of the
-/// checkpoint, the run's own for its name, or one drawn from the seed. Throws Error (input) if the
-/// run has weights, but not this one in this shape, or the checkpoint's are damaged.
+/// A weight's initial value, in process memory and in the precision of sums: from the checkpoint,
+/// from the run's given weights, or drawn from the seed. Throws Error (input) if weights are given
+/// but lack this one in this shape, or if the checkpoint is damaged.
 Tensor start_value(const Training& training, const ParameterSpec& spec);
-/// Sets a tensor of the backend to numbers that lie in the process's memory, rounded to its
-/// precision.
+/// Sets a tensor of the backend to numbers from process memory, rounded to its precision.
 void set_value(Backend& backend, const Tensor& numbers, Tensor& tensor);
 
-/// The state an optimizer keeps beside one weight: the moments, empty for SGD, and the weight
-/// itself where what layers compute with is its rounding to 16 bits (Micikevicius et al., "Mixed
-/// precision training", 2018), else empty.
+/// The optimizer's state of one weight: the moments, empty for SGD, and the master weight if layers
+/// use its rounding to 16 bits (Micikevicius et al., "Mixed precision training", 2018), else empty.
 struct OptimizerState {
   Tensor first_moment;
   Tensor second_moment;
   Tensor master;
-  int updates_before = 0;  ///< of the weight, when this run began
+  int updates_before = 0;  ///< updates of the weight before this run
 };
-/// For the i-th of so many parts of a weight (see `part_begin`): moments of zero, or the
-/// checkpoint's. `start`: the whole weight's value in the process's memory, looked at only if there
-/// is a master.
+/// The state for the i-th of several parts of a weight (see `part_begin`): zero moments, or the
+/// checkpoint's. `start` is the whole weight's value in process memory, used only if there is a
+/// master weight.
 OptimizerState make_optimizer_state(const Training& training, Backend& backend,
                                     const ParameterSpec& spec, const Tensor& start,
                                     std::size_t i = 0, std::size_t parts = 1);
-/// What a step does to one weight, or to a part: from `weight` to `updated`, which may be the same.
+/// The optimizer step of one weight, or of a part: from `weight` to `updated`, which may be the
+/// same tensor.
 WeightUpdate update_of(const OptimizerState& state, const Tensor& gradient, const Tensor& weight,
                        const Tensor& updated);
-/// Weights by the number of the step that the optimizer takes with them, from 1. Stages may update
-/// at different rates, and a checkpoint's weights may come from several of them.
+/// Weights by the number of their optimizer step, from 1. Stages may update at different rates, and
+/// a checkpoint's weights may have different numbers.
 using WeightUpdates = std::map<int, std::vector<WeightUpdate>>;
-/// These steps of all these weights, by their gradients times `factor`.
+/// Executes these optimizer steps, by the gradients times `factor`.
 void take_step(const Training& training, Backend& backend, double factor, WeightUpdates& updates);
 
-/// A tensor of the backend in memory of the process, in the precision of sums.
+/// A copy of a backend's tensor in process memory, in the precision of sums.
 Tensor downloaded(Backend& backend, const Tensor& tensor);
-/// Fills in names, weights in ascending order of names, and their hash.
+/// Sets the result's names, weights in ascending order of names, and their hash.
 void set_parameters(RunResult& result, std::map<std::string, Tensor> parameters);
 
 }  // namespace stagecraft

@@ -14,7 +14,7 @@
 
 namespace stagecraft {
 
-/// What a microbatch lost on its way through a chunk with the head: a sum over its tokens.
+/// The loss of a microbatch on a chunk with the head, summed over its tokens.
 struct ChunkLoss {
   int microbatch = 0;
   int chunk = 0;
@@ -22,49 +22,49 @@ struct ChunkLoss {
   auto operator<=>(const ChunkLoss&) const = default;
 };
 
-/// A weight, or the part of it that the rank holds, as a chunk has it.
+/// A weight of a chunk, or the part of it that the rank holds.
 struct HeldWeight {
   int chunk = 0;
   const ParameterSpec* spec = nullptr;
   Tensor weight;
 };
 
-/// A piece of what training has come to.
+/// A piece of the training state.
 struct HeldState {
   const ParameterSpec* spec = nullptr;
   StateKind kind = StateKind::weight;
   WeightSlice slice;
-  Tensor values;    ///< in the order of the slice, in the backend's memory
-  int updates = 0;  ///< of the weight, since training began
+  Tensor values;    ///< elements in the order of the slice, in the backend's memory
+  int updates = 0;  ///< updates of the weight since training began
 };
 
 class Worker {
  public:
   virtual ~Worker() = default;
 
-  /// Carries out the program once, and writes down when.
+  /// Executes the program once, and records the times.
   virtual void step(int step, StepRecord& record) = 0;
-  /// Of the step before; none where nothing is computed.
+  /// Losses of the last step; empty if nothing is computed.
   virtual std::vector<ChunkLoss> losses() = 0;
-  /// As they are now; none where nothing is computed. Valid until the next step.
+  /// The current weights; empty if nothing is computed. Valid until the next step.
   virtual std::vector<HeldWeight> weights() = 0;
-  /// The rank's part of a checkpoint: each piece of the model's state is one rank's. Valid until
-  /// the next step; none where nothing is computed.
+  /// The rank's part of a checkpoint: each piece of the model's state belongs to one rank. Valid
+  /// until the next step; empty if nothing is computed.
   virtual std::vector<HeldState> state() { return {}; }
-  /// The highest since the run began.
+  /// Peak memory since the run began.
   virtual Bytes peak_memory() const = 0;
-  /// The most it has asked its backend for.
+  /// Maximum memory allocated from its backend.
   virtual Bytes allocated_memory() const { return peak_memory(); }
 
-  /// Where it tells what it is at; must outlive it.
+  /// Sets the flight record to report to, which must outlive it.
   void report_to(FlightRecord& flight) { flight_ = &flight; }
 
  protected:
-  /// Carries out this work of the program from now on.
+  /// Reports that this work of the program begins.
   void begin(int work) {
     if (flight_ != nullptr) flight_->begin(work);
   }
-  /// All is asked for; the device is not done with it.
+  /// Reports that all work is issued, but the device has not finished it.
   void begin_to_finish() {
     if (flight_ != nullptr) flight_->begin(Doing::between);
   }
