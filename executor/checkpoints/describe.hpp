@@ -1,4 +1,4 @@
-// What a checkpoint says about the training it is of.
+// The description of a training in its checkpoints.
 
 #pragma once
 
@@ -7,10 +7,10 @@
 
 namespace stagecraft {
 
-/// Everything but the position and the weights' values.
+/// The checkpoint's description, without the position and the weights' values.
 Checkpoint describe(const Training& training);
 
-/// The position of a training after so many steps of this run.
+/// The position of a training after `steps` steps of this run.
 TrainingPosition position_after(const Training& training, int steps);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// Who may write to a folder of checkpoints: one run at a time.
+// A lock that lets only one run at a time write to a folder of checkpoints.
 
 #pragma once
 
@@ -9,37 +9,37 @@
 
 namespace stagecraft {
 
-/// Who has written the file of a lock.
+/// The owner that a lock's file names.
 struct LockOwner {
   std::string host;
   int pid = 0;
 };
-/// "4711 node-3": nothing if it is none, or not yet.
+/// Reads "4711 node-3"; nothing if the text is not (yet) complete.
 std::optional<LockOwner> owner_told_by(const std::string& text);
 
-/// What a lock asks of the system, so that tests can put another process between any two calls.
+/// The system calls of a lock, so that tests can insert another process between any two calls.
 class LockCalls {
  public:
   virtual ~LockCalls() = default;
-  virtual int open(const char* path);  ///< an ordinary file, made if there is none
-  virtual int lock(int descriptor);    ///< flock, for itself alone, without waiting
-  /// Whether the open file is still the one of this name: its owner may have removed it.
+  virtual int open(const char* path);  ///< a regular file, created if missing
+  virtual int lock(int descriptor);    ///< flock: exclusive, without waiting
+  /// Whether the open file still has this name; its owner may have removed it.
   virtual bool is_of_name(int descriptor, const char* path);
   virtual int remove(const char* path);  ///< unlink
   virtual int close(int descriptor);
 };
-/// The system's own.
+/// The system's own calls.
 LockCalls& lock_calls();
 
-/// Holds the folder while it lives: the file ".lock" in it names host and process, and is locked as
-/// flock(2) does it, so that the lock of a process that was killed is nobody's, and its file stale.
-/// Where the file system has no locks, a file that names a process of this host that is no more is
-/// stale, and every other one holds.
+/// Holds the folder during its lifetime. The file ".lock" in it names host and process, and is
+/// locked by flock(2), so the lock of a killed process is released and its file is stale. On a file
+/// system without locks, a file is stale if it names a process of this host that no longer exists;
+/// any other file counts as held.
 class FolderLock {
  public:
-  /// Waits so long for a process that is about to end: those of a run that was killed do so within
-  /// two seconds. Throws Error (execution) in one sentence with host and process if another one
-  /// holds the folder.
+  /// Waits up to `patience` for a process that is about to end; processes of a killed run end
+  /// within two seconds. Throws Error (execution), with host and process, if another process holds
+  /// the folder.
   explicit FolderLock(const std::filesystem::path& folder, LockCalls& calls = lock_calls(),
                       std::chrono::milliseconds patience = std::chrono::seconds(3));
   ~FolderLock();

@@ -1,4 +1,4 @@
-// Which rank writes which piece of the model's state.
+// The assignment of pieces of the model's state to ranks.
 
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace stagecraft {
 
-/// What this chunk of the program contributes to a checkpoint. Of n copies of a stage's layers, in
-/// all pipes, each has the n-th part of every weight and its moments: of a sharded optimizer its
-/// own shard. A tied weight is its first stage's. Of tensor-parallel peers each has the part it
-/// holds; what all of them hold is the first one's.
+/// The part of a checkpoint that this chunk writes. Each of n copies of a stage's layers, in all
+/// pipes, writes the n-th part of every weight and its moments; with a sharded optimizer, its own
+/// shard. A tied weight belongs to its first stage. Each tensor-parallel peer writes its own part;
+/// the first peer writes what all of them hold.
 std::vector<HeldState> state_of(const Training& training, const Program& program, int chunk,
                                 int peer, TrainedChunk& trained);
 

@@ -11,14 +11,14 @@ namespace stagecraft {
 
 std::string write_manifest(const Checkpoint& checkpoint);
 
-/// Throws Error (input) at the place of what is wrong, and for a manifest that says another hash of
-/// itself than it has. Does not look at the files.
+/// Reads a manifest. Throws Error (input), with the place, for mistakes, and for a manifest whose
+/// own hash is wrong. Does not read the files.
 Checkpoint read_manifest(const std::filesystem::path& path);
 
-/// Of a slice in its file.
+/// Size of a slice in its file.
 Bytes bytes_of(const StoredState& state, const StoredSlice& slice);
 
-/// "xxh3:…" over names and whole shapes, in order of names.
+/// A weight's name and whole shape; hashes ("xxh3:…") are over these, in the order of names.
 struct WholeShape {
   std::string name;
   std::vector<std::int64_t> shape;

@@ -1,4 +1,4 @@
-// Which elements of a weight two slices have in common, whatever the shards they are slices of.
+// The common elements of two slices of a weight, which may be slices of different shards.
 //
 //   whole     0 1 2 3 4 5 6 7 8 9
 //   a slice     ├──────┤              runs: consecutive elements, of the whole and of the slice
@@ -14,7 +14,7 @@
 
 namespace stagecraft {
 
-/// Elements that follow each other both in a whole weight and in a slice of it.
+/// A run: elements that are consecutive both in the whole weight and in the slice.
 struct Run {
   std::int64_t whole = 0;
   std::int64_t slice = 0;
@@ -22,10 +22,10 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-/// Ascending in the whole.
+/// The runs of a slice, ascending in the whole weight.
 std::vector<Run> runs_of(const WeightSlice& slice, const std::vector<std::int64_t>& shape);
 
-/// Elements that go from one slice to another.
+/// Consecutive elements to copy from one slice to another.
 struct Copy {
   std::int64_t from = 0;
   std::int64_t to = 0;
@@ -35,10 +35,10 @@ struct Copy {
 
 std::vector<Copy> common_elements(const std::vector<Run>& from, const std::vector<Run>& to);
 
-/// A slice cut into slices of at most so many elements, in order.
+/// Cuts a slice into slices of at most `most` elements, in order.
 std::vector<WeightSlice> pieces_of(const WeightSlice& slice, std::int64_t most);
 
-/// Elements of a part as a shard describes it, or of the whole.
+/// Number of elements of a shard's part, or of the whole weight.
 std::int64_t elements_of_part(const std::optional<WeightShard>& shard,
                               const std::vector<std::int64_t>& shape);
 

@@ -19,23 +19,22 @@ namespace stagecraft {
 class CheckpointWriter {
  public:
   /// `about`: see `describe`. `leads`: this process has rank 0, which holds the folder for the run.
-  /// Throws Error (input) if there can be no checkpoints in the folder, or another run's would be
-  /// lost, and Error (execution) if another run holds it.
+  /// Throws Error (input) if the folder cannot have checkpoints, or if another run's would be lost;
+  /// Error (execution) if another run holds the folder.
   CheckpointWriter(Checkpoint about, const CheckpointOptions& options, int first_step,
                    bool leads = true);
 
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
-  /// What has been begun and not ended goes away with it, when all ranks of this process have
-  /// stopped.
+  /// Removes an unfinished checkpoint. All ranks of this process must have stopped.
   ~CheckpointWriter();
 
-  /// Every rank calls it with its backend, and returns when the checkpoint is on disk. Throws Error
-  /// (execution) on a rank that cannot write; older checkpoints are untouched then.
+  /// Every rank must call it with its backend; returns when the checkpoint is on disk. Throws Error
+  /// (execution) on a rank that cannot write; older checkpoints are then untouched.
   void write(Transport& transport, Backend& backend, const std::vector<HeldState>& state,
              const TrainingPosition& position);
 
-  /// On rank 0, what has been written, in order.
+  /// On rank 0: the checkpoints written, in order.
   const std::vector<WrittenCheckpoint>& written() const { return written_; }
 
  private:
@@ -47,7 +46,7 @@ class CheckpointWriter {
   SystemCalls& calls_;
   std::optional<FolderLock> lock_;
   std::vector<WrittenCheckpoint> written_;
-  std::optional<int> unfinished_;  ///< step; only on rank 0
+  std::optional<int> unfinished_;  ///< step of the unfinished checkpoint; only on rank 0
 };
 
 }  // namespace stagecraft

@@ -1,10 +1,10 @@
-// How a flight record lies in its file, and in memory: what the writer and the readers share.
+// The layout of a flight record in its file and in memory, shared by the writer and the readers.
 //
 //   │ Prefix │ header: JSON, one line │ State │ counters: sent and taken per channel, met per group
 //   │
 //
-// Everything behind the header is atomic numbers, written by one thread while others, and other
-// processes, read. A process that is killed leaves them as they were.
+// Everything after the header is atomic numbers, written by one thread while other threads and
+// processes read. A killed process leaves them as they were.
 
 #pragma once
 
@@ -18,8 +18,8 @@ inline constexpr std::array<char, 24> magic{"stagecraft-flight/1\n"};
 
 struct Prefix {
   std::array<char, 24> magic;
-  std::uint64_t bytes;         ///< of the whole file
-  std::uint64_t header_bytes;  ///< of the JSON behind this
+  std::uint64_t bytes;         ///< size of the whole file
+  std::uint64_t header_bytes;  ///< size of the JSON after this prefix
   std::uint64_t state_at;      ///< offset of State
   std::uint64_t header_hash;   ///< XXH3-64 of the JSON
 };
@@ -30,22 +30,23 @@ static_assert(Number::is_always_lock_free && sizeof(Number) == 8);
 inline constexpr std::size_t recent_kept = 16;
 inline constexpr std::size_t most_words = 1024;
 
-/// An instruction that was begun: the one before it ended at that moment, or earlier.
+/// An instruction that was begun; the one before it ended at that time or earlier.
 struct Begun {
   Number step, op, stage, microbatch, at;
 };
 
 struct State {
-  Number sequence;  ///< odd while the next fields change; they belong together
+  Number sequence;  ///< odd while the following fields are being written, so that readers get a
+                    ///< consistent set
   Number doing, since, peer, place, work, op, stage, microbatch, step, work_since;
-  Number phase;                           ///< what goes on when a wait is over
-  Number heartbeat;                       ///< of the process's watchdog
-  Number control_calls;                   ///< barriers, gathers and broadcasts entered
-  Number begun;                           ///< instructions so far
-  std::array<Begun, recent_kept> recent;  ///< instruction i is at i modulo the size
-  Number cause;                           ///< of a failure …
+  Number phase;                           ///< activity to resume after a wait
+  Number heartbeat;                       ///< heartbeat of the process's watchdog
+  Number control_calls;                   ///< number of barriers, gathers and broadcasts entered
+  Number begun;                           ///< number of instructions begun
+  std::array<Begun, recent_kept> recent;  ///< instruction i is at index i modulo the size
+  Number cause;                           ///< cause of a failure …
   Number failed_at;
-  Number words;  ///< … its sentence's length, written last
+  Number words;  ///< … and the length of its sentence, written last
   std::array<char, most_words> sentence;
 };
 

@@ -1,4 +1,4 @@
-// A transport that writes down in the rank's flight record what it waits for.
+// A transport that reports its waits to the rank's flight record.
 
 #pragma once
 

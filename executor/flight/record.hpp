@@ -1,6 +1,6 @@
-// A flight record: what a rank is doing at this moment, readable by other threads and processes at
-// any time, and after the rank's process was killed. Each rank writes its own; a step allocates
-// nothing for it.
+// A flight record: the current activity of a rank, readable by other threads and processes at any
+// time, even after the rank's process was killed. Each rank writes its own, without allocation
+// during a step.
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace stagecraft {
 
-/// What a rank can be doing.
+/// The activities of a rank.
 enum class Doing : std::uint8_t {
   starting,       ///< reads, allocates, initialises
   computing,      ///< carries out an instruction
@@ -26,7 +26,7 @@ enum class Doing : std::uint8_t {
   meeting,        ///< waits for the members of a group
   barrier,        ///< waits for all ranks
   reporting,      ///< waits for all ranks to report to rank 0, or rank 0 for them
-  listening,      ///< waits for what rank 0 says
+  listening,      ///< waits for a broadcast of rank 0
   between,        ///< between two steps
   checkpointing,  ///< writes a checkpoint
   finishing,      ///< hands in weights and times
@@ -38,45 +38,45 @@ inline constexpr std::array doings{Doing::starting,      Doing::computing, Doing
                                    Doing::checkpointing, Doing::finishing, Doing::ended};
 std::string_view to_string(Doing doing);  ///< "computing", …
 
-/// Why a rank gave up.
+/// The cause of a rank's failure.
 enum class Cause : std::uint8_t {
   none,
-  error,        ///< what it called threw
-  not_finite,   ///< a result was NaN or infinite: the same again if it is repeated
-  stalled,      ///< a watchdog found that the run does not go on
-  not_written,  ///< a file could not be, as on a full disk: the same again if it is repeated
+  error,        ///< an exception
+  not_finite,   ///< a result was NaN or infinite; repeating the run does not help
+  stalled,      ///< a watchdog found that the run does not make progress
+  not_written,  ///< a file could not be written, as on a full disk; repeating the run does not help
 };
 
 class FlightRecord {
  public:
-  /// In memory only if no folder is given, else in "FOLDER/rank-3.flight", which is replaced. The
-  /// program must outlive it. Throws Error (execution) if the file cannot be made.
+  /// Kept in memory only if no folder is given, else in "FOLDER/rank-3.flight", which is replaced.
+  /// The program must outlive it. Throws Error (execution) if the file cannot be created.
   FlightRecord(const Oversight& oversight, const Program& program, const RankMap& ranks, int rank);
   ~FlightRecord();
   FlightRecord(const FlightRecord&) = delete;
   FlightRecord& operator=(const FlightRecord&) = delete;
 
-  // By the rank's own thread:
+  // Called by the rank's own thread:
   void begin_step(int step);
-  /// Computes `work` of the program from now on.
+  /// Begins `work` of the program.
   void begin(int work);
-  /// Something that is no instruction.
+  /// Begins an activity that is not an instruction.
   void begin(Doing doing);
-  /// Waits in the midst of what it does, at a channel for its other end, or at a group (`peer` is
-  /// then none).
+  /// Begins a wait within the current activity, at a channel for its other end, or at a group (then
+  /// `peer` is empty).
   void wait(Doing doing, int place, std::optional<int> peer);
-  /// The wait is over: what it did before goes on.
+  /// Ends the wait, and resumes the activity before it.
   void go_on();
-  /// A message was handed over or taken, so that a lost one shows.
+  /// Counts a message that was sent or received, so that a lost one can be detected.
   void count_message(Doing doing, int channel);
-  /// What a failure that follows is due to, other than `Cause::error`.
+  /// Sets the cause of a following failure, instead of `Cause::error`.
   void blame(Cause cause) { blamed_ = cause; }
   Cause blamed() const { return blamed_; }
-  /// By any thread of the process; the first call counts.
+  /// May be called by any thread of the process; the first call counts.
   void fail(Cause cause, std::string_view sentence);
   std::optional<int> current_work() const;
 
-  /// By the process's watchdog.
+  /// Called by the process's watchdog.
   void beat();
 
   /// The whole record, for `read_flight_record`.

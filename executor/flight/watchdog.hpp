@@ -1,5 +1,5 @@
-// A watchdog: one thread per process that shows the others a sign of life, and ends the run in one
-// sentence when it no longer goes on.
+// A watchdog: one thread per process that sends heartbeats to the other processes, and ends the run
+// with one sentence if it no longer makes progress.
 
 #pragma once
 
@@ -18,17 +18,18 @@ struct WatchedRank {
   Transport* transport = nullptr;
 };
 
-/// How long things may take.
+/// Maximum durations.
 struct Limits {
-  std::vector<Duration> work;  ///< parallel to the program's
+  std::vector<Duration> work;  ///< per work of the program
   Duration wait{0};
-  Duration phase{0};  ///< outside of the program: starting, checkpoints, results
+  Duration phase{0};  ///< for activities outside of the program: starting, checkpoints, results
 };
 
 Limits limits_of(const Compiled& compiled, const Oversight& oversight);
 
-/// While it lives, it watches. A run stalls when a rank of this process is late, or when another's
-/// process in the folder of flight records is silent; the watchdog then aborts the transports.
+/// Watches during its lifetime. A run has stalled if a rank of this process exceeds its limits, or
+/// if another process in the folder of flight records is silent; the watchdog then aborts the
+/// transports.
 class Watchdog {
  public:
   Watchdog(std::vector<WatchedRank> ranks, Limits limits, const Oversight& oversight);

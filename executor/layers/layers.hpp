@@ -1,5 +1,5 @@
-// All layers the executor can train. To add one: write layers/NAME.cpp, declare its maker here, add
-// a row.
+// All layers that the executor can train. To add one: write layers/NAME.cpp, declare its maker
+// here, add a row.
 
 #pragma once
 
@@ -12,8 +12,8 @@ namespace stagecraft {
 
 struct LayerMaker {
   LayerKind kind;
-  /// Makes layer `index` of the model, or the part of it that one of several peers holds. Throws
-  /// Error (input) if the executor cannot train it, and says what it can.
+  /// Makes layer `index` of the model, or this peer's part of it. Throws Error (input), with the
+  /// supported cases, if the executor cannot train it.
   std::unique_ptr<TrainableLayer> (*make)(const Model& model, int index, TensorPeers* peers);
   std::string_view summary;
 };
@@ -41,8 +41,8 @@ inline constexpr std::array layer_makers{
                "linear map, then ReLU, or the loss of a network of images"},
 };
 
-/// Layer `index`; with `peers`, which must outlive it, the part that this one of them holds. Throws
-/// Error (input) naming the kinds that can be trained, or what keeps the layer from being split.
+/// Layer `index`; with `peers`, which must outlive it, this peer's part. Throws Error (input),
+/// naming the kinds that can be trained, or the reason why the layer cannot be divided.
 std::unique_ptr<TrainableLayer> make_layer(const Model& model, int index,
                                            TensorPeers* peers = nullptr);
 

@@ -1,5 +1,4 @@
-// Parts that several layers are made of: linear maps and norms, with their parameters' places in
-// the layer's list.
+// Parts of layers: linear maps and norms, with the indices of their parameters in the layer's list.
 
 #pragma once
 
@@ -17,30 +16,30 @@ struct Linear {
   std::size_t weight = 0;
   std::optional<std::size_t> bias;
 };
-/// + residual, unless it is empty.
+/// The linear map, plus `residual` unless it is empty.
 Tensor linear(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
               const Tensor& x, const Tensor& residual = {});
-/// The same where `peers` (null: nobody) hold other rows of the weight and columns of x: their
-/// products are summed before the bias and the residual are added.
+/// The linear map if `peers` (or null) hold other rows of the weight and columns of x: the products
+/// are summed over peers before bias and residual are added.
 Tensor linear_of_rows(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
                       const Tensor& x, const Tensor& residual, TensorPeers* peers);
 Tensor linear_input(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
                     const Tensor& dy);
-/// The same where `peers` hold other columns of the weight and of dy.
+/// The input gradient if `peers` hold other columns of the weight and of dy.
 Tensor linear_input_of_columns(Backend& backend, const Linear& part,
                                std::span<const Parameter> parameters, const Tensor& dy,
                                TensorPeers* peers);
 void linear_weight(Backend& backend, const Linear& part, std::span<Parameter> parameters,
                    const Tensor& x, const Tensor& dy);
 
-/// A linear map and GELU of it.
+/// A linear map followed by GELU.
 struct Activated {
   Tensor before;
   Tensor y;
 };
 Activated linear_gelu(Backend& backend, const Linear& part, std::span<const Parameter> parameters,
                       const Tensor& x);
-/// Through a linear map of what GELU made of `before`: the gradient of `before`.
+/// The gradient of `before`, through GELU and the linear map after it.
 Tensor linear_gelu_input(Backend& backend, const Linear& part,
                          std::span<const Parameter> parameters, const Tensor& dy,
                          const Tensor& before);
@@ -51,11 +50,11 @@ struct Norm {
   double epsilon = 1e-5;
   std::size_t weight = 0;
   std::size_t bias = 0;   ///< LayerNorm only
-  bool from_one = false;  ///< RMSNorm: multiplies by 1 + weight
+  bool from_one = false;  ///< RMSNorm: the factor is 1 + weight
 };
-/// What it multiplies by.
+/// The factors of the norm.
 Tensor norm_weights(Backend& backend, const Norm& part, std::span<const Parameter> parameters);
-/// What a norm leaves for its backward passes; an RMSNorm's mean is empty.
+/// The tensors that a norm saves for its backward passes; an RMSNorm's mean is empty.
 struct Normed {
   Tensor y;
   Tensor mean;
@@ -63,20 +62,21 @@ struct Normed {
 };
 Normed norm(Backend& backend, const Norm& part, std::span<const Parameter> parameters,
             const Tensor& x);
-/// `normed.y` is not looked at, here and below.
+/// The input gradient of a norm. `normed.y` is not read, here and below.
 Tensor norm_input(Backend& backend, const Norm& part, std::span<const Parameter> parameters,
                   const Tensor& dy, const Tensor& x, const Normed& normed);
-/// The same where the input also goes past the norm, with this gradient: their sum.
+/// The input gradient of a norm plus this gradient of the residual connection.
 Tensor norm_input_and_residual(Backend& backend, const Norm& part,
                                std::span<const Parameter> parameters, const Tensor& dy,
                                const Tensor& x, const Normed& normed, const Tensor& residual);
 void norm_weight(Backend& backend, const Norm& part, std::span<Parameter> parameters,
                  const Tensor& dy, const Tensor& x, const Normed& normed);
 
-/// Lists a layer's parameters while its parts are made.
+/// Collects a layer's parameters while its parts are made.
 class PartList {
  public:
-  /// `name` is put before every parameter's name: "block.3". With `peers`, linear maps are cut.
+  /// `name` is the prefix of every parameter's name: "block.3". With `peers`, linear maps are
+  /// divided.
   explicit PartList(std::string name, const TensorPeers* peers = nullptr)
       : name_(std::move(name)), peers_(peers) {}
 
@@ -84,14 +84,14 @@ class PartList {
                         Initialization initialization);
   Linear linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, bool bias,
                 double deviation);
-  /// With peers this one has its share of each of the `outputs`: queries, keys and values.
+  /// With peers, this peer has its share of each of the `outputs`: queries, keys and values.
   Linear linear_of_columns(const std::string& name, std::int64_t inputs,
                            const std::vector<std::int64_t>& outputs, bool bias, double deviation);
-  /// With peers this one has its share of the inputs, and all of the bias.
+  /// With peers, this peer has its share of the inputs, and the whole bias.
   Linear linear_of_rows(const std::string& name, std::int64_t inputs, std::int64_t outputs,
                         bool bias, double deviation);
   Norm norm(const std::string& name, const Transformer& transformer);
-  /// An RMSNorm of so many numbers, whole on every peer.
+  /// An RMSNorm of `width` numbers, whole on every peer.
   Norm rms_norm(const std::string& name, std::int64_t width, const Transformer& transformer);
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
@@ -105,7 +105,7 @@ class PartList {
 inline constexpr Initialization zeros{.kind = Initialization::Kind::zeros};
 inline constexpr Initialization ones{.kind = Initialization::Kind::ones};
 
-/// The share [first, end) of `whole` things that this peer has; all of them without peers.
+/// This peer's share [first, end) of `whole` items; all of them without peers.
 std::pair<std::int64_t, std::int64_t> share_of(std::int64_t whole, const TensorPeers* peers);
 
 /// The part of a weight that has these ranges of its rows or columns; the whole without peers.

@@ -1,5 +1,5 @@
-// Measuring what connects ranks, over any transport: messages between two of them and sums over
-// several, within a box and between boxes.
+// Measurement of the links between ranks, over any transport: messages between two ranks and sums
+// over several, within a box and between boxes.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace stagecraft {
 
-/// Boxes of equally many ranks, one behind the other.
+/// Consecutive boxes with equally many ranks.
 struct RankGrid {
   int boxes = 1;
   int ranks_of_box = 1;
@@ -24,36 +24,38 @@ struct RankGrid {
   bool operator==(const RankGrid&) const = default;
 };
 
-/// Of the host that each rank is on. Throws Error (execution) where a host's ranks are not
-/// neighbours, or not as many as the others'.
+/// The grid for the hosts of the ranks. Throws Error (execution) if a host's ranks are not
+/// consecutive, or if hosts have different numbers of ranks.
 RankGrid grid_of(std::span<const std::string> hosts);
 
-/// What rank 0 and those that it reaches over one level have measured.
+/// The measurements of rank 0 with the ranks that it reaches over one level.
 struct MeasuredLevel {
-  int count = 1;  ///< boxes, or ranks of a box
+  int count = 1;  ///< number of boxes, or of ranks in a box
   bool joins_boxes = false;
-  std::vector<TimedCopy> messages;  ///< from one part's first rank to the next part's
+  std::vector<TimedCopy> messages;  ///< messages from the first rank of one part to that of the
+                                    ///< next part
   FittedWay message;
   std::vector<TimedCopy> sums;  ///< all-reduces over one rank of every part
   FittedWay sum;
-  /// Of boxes: as many of their ranks do that side by side as fast as one alone.
+  /// Between boxes: number of ranks that can send side by side at full speed.
   int rails = 1;
 };
 
-/// Point to point as messages take it; the collective bandwidth is the bus bandwidth of a ring,
-/// 2(n-1)/n of what the fitted all-reduces carry (nccl-tests, PERFORMANCE.md).
+/// The fitted link: point-to-point figures from messages; the collective bandwidth is the bus
+/// bandwidth of a ring, 2(n-1)/n times the rate of the fitted all-reduces (nccl-tests,
+/// PERFORMANCE.md).
 Link link_of(const MeasuredLevel& level);
 
-/// The ranks' connections, made by `make` for those of this process; every process of several calls
-/// it. Sizes as `measure_ways` has them. Levels are outermost first; they mean something where rank
-/// 0 is. Throws Error (execution) with a rank that failed.
+/// Measures the levels, outermost first. `make` makes the transports of this process's ranks; every
+/// process must call it. Sizes are those of `measure_ways`. The result is only valid on the process
+/// of rank 0. Throws Error (execution) if a rank fails.
 std::vector<MeasuredLevel> measure_links(
     const RankGrid& grid,
     const std::function<std::vector<std::unique_ptr<Transport>>(const Wiring&)>& make,
     const std::function<std::unique_ptr<Backend>(int rank)>& make_backend,
     Bytes largest = 64 << 20);
 
-/// Devices of this kind, with the levels' links.
+/// A cluster of devices of this kind with the measured links.
 Cluster measured_cluster(const DeviceKind& kind, std::span<const MeasuredLevel> levels);
 
 }  // namespace stagecraft

@@ -1,5 +1,4 @@
-// Measuring the ways that bytes take within one rank: between its process and its device, and
-// within the device.
+// Measurement of copies within one rank: between its process and its device, and within the device.
 
 #pragma once
 
@@ -13,21 +12,23 @@ namespace stagecraft {
 
 struct TimedCopy {
   Bytes bytes = 0;
-  Duration time{0};  ///< the median of several
+  Duration time{0};  ///< median of several copies
 };
 
-/// None larger is tried: its bytes are what takes the time.
+/// No larger size is tried after a copy of this duration, since its time is dominated by bandwidth.
 inline constexpr Duration long_copy = std::chrono::milliseconds(50);
 
-/// Copies take latency + bytes / bandwidth (Hockney, "The communication challenge for MPP", 1994).
+/// A fit of copies by latency + bytes / bandwidth (Hockney, "The communication challenge for MPP",
+/// 1994).
 struct FittedWay {
   Duration latency{0};
   Bandwidth bandwidth;
-  double worst_error = 0;  ///< of the copies it was fitted to, relative
+  double worst_error = 0;  ///< largest relative error over the fitted copies
 };
 
-/// The fit with the least relative errors in squares; a latency is not negative. Of two copies of
-/// different sizes at least. A bandwidth too large to be told from no time is the largest there is.
+/// The fit of least squared relative errors, with a nonnegative latency. Needs copies of at least
+/// two sizes. If the time per byte cannot be distinguished from zero, the bandwidth is the largest
+/// possible.
 FittedWay fit_way(std::span<const TimedCopy> copies);
 
 struct MeasuredWay {
@@ -36,8 +37,8 @@ struct MeasuredWay {
   FittedWay fit;
 };
 
-/// Of 4 KiB to `largest` bytes, 16 KiB at least, each size four times the one before, up to the
-/// first that takes long.
+/// Measures sizes from 4 KiB to `largest` (at least 16 KiB), each four times the one before, up to
+/// the first that takes `long_copy`.
 std::vector<MeasuredWay> measure_ways(const MeasuredDevice& device, Bytes largest = 64 << 20);
 
 }  // namespace stagecraft

@@ -1,5 +1,4 @@
-// A layer to be measured: copies of it and microbatches to work on, as one rank of a run holds
-// them.
+// A layer to be measured: copies of it and microbatches, as one rank of a run holds them.
 
 #pragma once
 
@@ -11,30 +10,31 @@
 
 namespace stagecraft {
 
-/// How much of a layer one rank works on.
+/// The size of the work on one rank.
 struct MeasuredSize {
-  std::int64_t samples = 1;  ///< of a microbatch
+  std::int64_t samples = 1;  ///< samples of a microbatch
   Precision precision = Precision::float32;
   std::int64_t loss_rows = 0;  ///< as in RunOptions
   std::size_t copies =
-      1;  ///< of the layer, each with its own weights, the next fed by the one before
+      1;  ///< number of copies of the layer, each with its own weights and fed by the one before
   std::size_t microbatches = 1;
 };
 
 class MeasuredLayer {
  public:
-  /// With `peers`, the part of the layer that this one of them holds.
+  /// With `peers`, this peer's part of the layer.
   MeasuredLayer(const Model& model, int index, const MeasuredSize& size,
                 std::unique_ptr<Backend> backend, std::unique_ptr<TensorPeers> peers = nullptr);
 
-  /// As in a run: forward through the copies upwards, both backward passes
-  /// downwards, then one update of each copy. Each returns when it is done.
+  /// Call them as in a run: forward through the copies in ascending order, both backward passes in
+  /// descending order, then one update of each copy. Each call returns when the work is done.
   void forward(std::size_t microbatch, std::size_t copy);
   void backward_input(std::size_t microbatch, std::size_t copy);
   void backward_weight(std::size_t microbatch, std::size_t copy);
   void update(std::size_t copy);
 
-  /// Between forward and backward: the attention is dropped (false: there is none), and made again.
+  /// Between forward and backward: drops the attention (returns false if there is none), and
+  /// recomputes it.
   bool drop_attention(std::size_t microbatch, std::size_t copy);
   void attend_again(std::size_t microbatch, std::size_t copy);
 
@@ -42,7 +42,7 @@ class MeasuredLayer {
   const Backend& backend() const { return *backend_; }
   void reset_peak() { backend_->reset_peak(); }
 
-  // Of one copy.
+  // Figures of one copy.
   Bytes parameter_bytes() const;
   Bytes gradient_bytes() const;
   Bytes optimizer_bytes() const;

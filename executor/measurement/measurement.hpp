@@ -9,7 +9,7 @@
 
 namespace stagecraft {
 
-/// A layer's cost, and how many ranks were busy when it was timed: fewer than asked for where
+/// A layer's cost, and the number of ranks that were busy when it was timed, which is reduced if
 /// memory is short.
 struct MeasuredCost {
   LayerCost cost;
@@ -17,26 +17,26 @@ struct MeasuredCost {
   int ranks = 1;
 };
 
-/// Which part of which microbatch.
+/// The share of a microbatch that is measured.
 struct MeasuredShare {
-  std::int64_t samples = 1;  ///< of the model's sequence length
-  int tensor_parallel = 1;   ///< the layer is one of so many peers'
+  std::int64_t samples = 1;  ///< samples of the model's sequence length
+  int tensor_parallel = 1;   ///< the layer is divided among this many peers
 };
 MeasuredCost measure_layer(const Model& model, int index, const MeasuredShare& work,
                            const MeasureOptions& options);
 
-/// Whether so many peers can be measured at once, each with a device of its own; else one is
-/// measured, to whom the others' parts of sums are nothing.
+/// Whether this many peers can be measured at once, each on a device of its own; else a single peer
+/// is measured, without the others' parts of sums.
 bool peers_meet(const MeasureOptions& options, int tensor_parallel);
 
-/// Between two ranks that are threads, for messages of this size (or larger, where it takes that to
-/// measure bandwidth).
+/// Measures the link between two ranks that are threads, for messages of this size (or larger, if
+/// that is needed to measure bandwidth).
 Link measure_hand_over(Bytes message, const MeasuredDevice& device);
 
-/// The ranks asked for, or one per core, or one on another device.
+/// The requested number of busy ranks; by default one per core, or one on other devices.
 int busy_ranks(const MeasureOptions& options);
 
-/// The value that this part of the others lies below; `values` is not empty.
+/// The quantile at the fraction `part`; `values` must not be empty.
 double quantile(std::vector<double> values, double part);
 
 }  // namespace stagecraft

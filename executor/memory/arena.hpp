@@ -1,10 +1,10 @@
-// A rank's memory: one piece, as large as the program says, in which every tensor has its place
-// before the run begins.
+// The arena of a rank: one block of memory, as large as the program requires, in which every tensor
+// has a fixed place before the run begins.
 //
-// A buffer of the program lives from the start of one work to the end of another; the tensors in it
-// come and go with it. Where a buffer takes another's place, the program makes its first work wait
-// for the other's last: the rank's own order does that, but for messages, whose delivery it has to
-// wait for. Backends that can are told which buffers nobody may look at.
+// A buffer of the program lives from the start of one work to the end of another, and so do the
+// tensors in it. If a buffer reuses another's place, its first work must come after the other's
+// last: the rank's own order ensures that, except for messages, whose delivery it has to wait for.
+// Backends with memory checking are told which buffers are not accessible.
 
 #pragma once
 
@@ -21,21 +21,21 @@ namespace stagecraft {
 
 class Arena final : public Placement {
  public:
-  /// For this tensor-parallel peer of a program's device. Throws Error (execution) if there is not
-  /// enough memory.
+  /// The arena of this tensor-parallel peer of a program's device. Throws Error (execution) if
+  /// there is not enough memory.
   Arena(const TracedProgram& traced, int device, int peer, Backend& backend);
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena() override;
 
-  /// What the backend allocates until the next `close` has its place in the arena: of a chunk that
-  /// is made, of a work's call, or of what a receive, take-in or load gets.
+  /// Until the next `close`, allocations of the backend get their places in the arena: for the
+  /// construction of a chunk, for a work's call, or for the tensors of a receive, take-in or load.
   void open(int chunk);
   void open_work(int work);
   void close();
-  /// What ends with this work is gone.
+  /// Ends the lives of the buffers that end with this work.
   void end(int work);
-  /// The most that has lived in it at once, by the lives of buffers.
+  /// Peak of live memory, by the lives of buffers.
   Bytes peak() const { return live_.peak(); }
 
   std::shared_ptr<void> place(Bytes bytes) override;
@@ -57,11 +57,12 @@ class Arena final : public Placement {
   Backend& backend_;
   Tensor block_;
   Bytes bytes_;
-  std::array<Bytes, buffer_roles> bases_{};  ///< where what is asked for now goes, by role
-  std::vector<Bytes> past_gradients_;        ///< those of the pieces of a sequence
-  Bytes older_versions_ = 0;                 ///< where those of the chunk that is made go
-  Bytes first_version_ = 0;                  ///< bytes of the one before them
-  Tape message_;                             ///< of one receive
+  std::array<Bytes, buffer_roles> bases_{};  ///< offsets of the current allocations, by role
+  std::vector<Bytes> past_gradients_;        ///< offsets for the pieces of a sequence
+  Bytes older_versions_ = 0;                 ///< offset of older weight versions of the chunk under
+                                             ///< construction
+  Bytes first_version_ = 0;                  ///< bytes of the version before them
+  Tape message_;                             ///< places of one receive's tensors
   const Tape* tape_ = nullptr;
   std::size_t next_ = 0;
   bool constructs_ = false;

@@ -1,4 +1,4 @@
-// Who asks for memory, in which order, and until when.
+// Records allocations: their owner, order and lifetime.
 
 #pragma once
 
@@ -12,12 +12,13 @@
 
 namespace stagecraft {
 
-/// Gives no memory, and remembers who asked for it and gave it back when. Must outlive its tensors.
+/// A placement that gives no memory, and records who allocated and freed it, and when. Must outlive
+/// its tensors.
 class Recorder final : public Placement {
  public:
   struct Asked {
     Bytes bytes = 0;  ///< aligned
-    long begin = 0;   ///< counted in requests and returns
+    long begin = 0;   ///< time of allocation, counted in allocations and frees
     long end = forever;
     std::weak_ptr<void> storage;
   };
@@ -34,7 +35,7 @@ class Recorder final : public Placement {
   const Asked& at(std::size_t i) const { return asked_[i]; }
   bool lives(std::size_t i) const { return asked_[i].end == forever; }
 
-  /// Whose memory a tensor shares.
+  /// The allocation that a tensor shares, if it is recorded.
   std::optional<std::size_t> find(const Tensor& tensor) const {
     for (std::size_t i = asked_.size(); i-- > 0;) {
       const std::weak_ptr<void>& storage = asked_[i].storage;

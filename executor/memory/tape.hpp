@@ -1,5 +1,5 @@
-// What a chunk's layers ask of memory: the same at every call of a kind, so its places can be known
-// before anything runs.
+// The tape of a chunk: the allocations of its layers. They are equal at every call of a kind, so
+// their places are known before the run.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace stagecraft {
 
-/// Every tensor begins at a multiple of this, the most that any backend asks for.
+/// Alignment of every tensor: the largest that a backend requires.
 inline constexpr Bytes tensor_alignment = 256;
 inline Bytes aligned(Bytes bytes) {
   return (bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;
@@ -21,19 +21,20 @@ struct TensorPlace {
   BufferRole role = BufferRole::workspace;
   Bytes bytes = 0;  ///< aligned
   Bytes offset = 0;
-  int piece = 0;  ///< of `past_gradients`: whose
+  int piece = 0;  ///< for `past_gradients`: the piece of the sequence
 };
 
-/// In the order in which the tensors are asked for.
+/// Places in the order of allocation.
 using Tape = std::vector<TensorPlace>;
 
-/// Of one tensor-parallel peer of a chunk.
+/// The tapes of one tensor-parallel peer of a chunk.
 struct ChunkTapes {
-  Tape construction;  ///< resident ones; `workspace`: of no more use when the chunk is made
-  std::vector<std::map<Op, Tape>> calls;  ///< by piece of a sequence; one where it is whole
-  Tape kept;           ///< what the forward leaves, in the order of `TrainedChunk::kept`
-  ChunkMemory memory;  ///< that all this fits into, to the byte; a sharded optimizer's is the share
-                       ///< times the shards
+  Tape construction;  ///< resident tensors; those of `workspace` are freed after construction
+  std::vector<std::map<Op, Tape>> calls;  ///< by piece of a sequence; a single one for whole
+                                          ///< sequences
+  Tape kept;           ///< tensors kept by the forward, in the order of `TrainedChunk::kept`
+  ChunkMemory memory;  ///< memory of all tapes, exact to the byte; for a sharded optimizer, the
+                       ///< share times the number of shards
 };
 
 }  // namespace stagecraft

@@ -1,5 +1,5 @@
-// Tapes of a chunk: it is made and called on a backend without numbers, and who asks for what, and
-// for how long, is written down.
+// Makes the tapes of a chunk: constructs and calls the chunk on a dry backend, and records its
+// allocations with their lifetimes.
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace stagecraft {
 
-/// `dry` only allocates, as the backend will on which it runs, and `peers`, if any, as real ones
-/// would. Takes no memory to speak of, and a small part of a microbatch's time.
+/// `dry` must allocate like the real backend without computing, and `peers`, if not null, like the
+/// real peers. Needs almost no memory, and a small fraction of a microbatch's time.
 ChunkTapes trace_chunk(const Training& training, const Program& program, int chunk,
                        TensorPeers* peers, Backend& dry);
 

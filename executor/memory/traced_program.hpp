@@ -1,4 +1,4 @@
-// A plan's program with the memory that the layers really ask for, to the byte.
+// A plan's program with the exact memory that the layers allocate.
 
 #pragma once
 
@@ -10,13 +10,13 @@
 namespace stagecraft {
 
 struct TracedProgram {
-  Compiled compiled;  ///< the same work in the same order, with other buffers
+  Compiled compiled;  ///< the same works in the same order, with exact buffers
   /// [program chunk][tensor-parallel peer].
   std::vector<std::vector<ChunkTapes>> tapes;
 };
 
-/// Traces every chunk, and lowers the schedule again with what was found (of peers the most). The
-/// costs stay. `dry`: see trace_chunk. The same on every rank.
+/// Traces every chunk, and lowers the schedule again with the traced memory (maximum over peers).
+/// Costs stay. `dry`: see trace_chunk. The result is equal on every rank.
 TracedProgram trace_program(const Training& training, const Compiled& compiled,
                             const RankMap& ranks, Backend& dry);
 

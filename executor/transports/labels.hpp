@@ -1,6 +1,6 @@
-// Which message is which: ranks number what they send, channel by channel, and whoever receives
-// compares with what its program expects. A lost message, or one that comes twice, ends the run at
-// the next receive, before anything computes with another microbatch's numbers.
+// Message labels: ranks number their messages per channel, and the receiver compares the label with
+// the message that its program expects. A lost or duplicated message ends the run at the next
+// receive, before a wrong microbatch is used.
 
 #pragma once
 
@@ -11,21 +11,23 @@
 
 namespace stagecraft {
 
-/// Of the messages of one rank. `channel`: the transport's; `work`: the program's send or receive.
+/// Labels of one rank's messages. `channel` is the transport's, `work` the program's send or
+/// receive.
 class MessageLabels {
  public:
-  /// Both must outlive it.
+  /// Both arguments must outlive it.
   MessageLabels(const Program& program, const RankMap& ranks);
 
-  /// Of the next message that this rank sends there.
+  /// The label of the next message that this rank sends over the channel.
   MessageLabel next(int channel, const Work& work);
-  /// Throws Error (execution) unless the message is the channel's next one, and for this receive.
+  /// Throws Error (execution) unless the message is the channel's next one and belongs to this
+  /// receive.
   void check(int channel, const Work& work, const MessageLabel& came);
 
  private:
   const Program& program_;
   const RankMap& ranks_;
-  std::vector<std::int64_t> messages_;  ///< so far, by channel of the transport
+  std::vector<std::int64_t> messages_;  ///< messages so far, by channel of the transport
 };
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// Tensor-parallel peers that meet over a transport.
+// Tensor-parallel peers that communicate over a transport.
 
 #pragma once
 
@@ -9,14 +9,14 @@
 
 namespace stagecraft {
 
-/// The transport's rank among its peers; null where it has none. `ranks` and `transport` must
-/// outlive it.
+/// The peers of the transport's rank; null if it has none. `ranks` and `transport` must outlive
+/// them.
 std::unique_ptr<TensorPeers> make_peers(const RankMap& ranks, Transport& transport);
 
-/// One of `count` peers whose transport has this group for them, in their order.
+/// The peers of place `place` among `count`, which the transport's group lists in order.
 std::unique_ptr<TensorPeers> make_peers(int place, int count, int group, Transport& transport);
 
-/// A place among peers, for whoever asks about the shapes of that one's part: sums are left alone.
+/// Peers for a dry run of shapes at this rank's place: sums do nothing.
 std::unique_ptr<TensorPeers> make_absent_peers(const RankMap& ranks, int rank);
 std::unique_ptr<TensorPeers> make_absent_peers(int place, int count);
 

@@ -4,7 +4,8 @@
 //   others   start │ agree │ make_transports … conduct … │ quiet            part → the same exit
 //   code
 //
-// Whoever fails, however early, says so to rank 0, which tells all others: one sentence, once.
+// A process that fails, however early, reports to rank 0, which tells all others, so that one
+// sentence is printed once.
 
 #pragma once
 
@@ -22,16 +23,16 @@
 
 namespace stagecraft {
 
-/// What a launcher has told this process.
+/// The settings that a launcher passed to this process.
 struct Launch {
   std::string_view launcher;   ///< "mpirun", "mpiexec", "srun", "torchrun"
-  std::string_view transport;  ///< how what it starts can meet: "mpi", "tcp"
+  std::string_view transport;  ///< how the started processes can connect: "mpi", "tcp"
   int rank = 0;
   int processes = 1;
 };
 
-/// From the environment; nothing if this process was not started as one of several. Throws Error
-/// (usage) for a rank that is none of them.
+/// Reads the launch from the environment; nothing if this process was not started as one of
+/// several. Throws Error (usage) for a rank that is out of range.
 std::optional<Launch> launch();
 
 class Processes {
@@ -40,50 +41,52 @@ class Processes {
 
   virtual int rank() const = 0;
   virtual int count() const = 0;
-  /// What carries messages: "Open MPI v4.1.4", "TCP".
+  /// The library that carries messages: "Open MPI v4.1.4", "TCP".
   virtual std::string library() const = 0;
-  /// Of this process's clock against rank 0's.
+  /// Offset of this process's clock from rank 0's.
   virtual ClockOffset clock() const = 0;
 
-  /// As Transport's; also before there is any.
+  /// As `Transport::gather`, also before there is a transport.
   virtual std::vector<std::string> gather(std::string said) = 0;
   virtual std::string broadcast(std::string said) = 0;
 
-  /// This process's rank, or none if the wiring has fewer ranks than there are processes. All
-  /// processes call it. Throws Error (usage) if there are more ranks.
+  /// The transport of this process's rank; empty if the wiring has fewer ranks than there are
+  /// processes. Every process must call it. Throws Error (usage) if there are more ranks than
+  /// processes.
   virtual std::vector<std::unique_ptr<Transport>> make_transports(const Wiring& wiring) = 0;
 
-  /// Makes the others stop with this sentence, wherever they are; returns the one they stop with.
+  /// Stops all other processes with this sentence, in any state; returns the sentence that they
+  /// stop with.
   virtual std::string abort(const std::string& reason) = 0;
 
-  /// The last call: waits for all the others, and returns rank 0's exit code.
+  /// The last call: waits for all other processes, and returns rank 0's exit code.
   virtual int part(int exit_code) = 0;
 };
 
-/// Another process of the run has gone, or is silent: something outside of the run did that to it,
-/// and it may be repeated.
+/// Another process of the run has ended or is silent, for a reason outside of the run, which may be
+/// repeated.
 class PeerLost : public Error {
  public:
   explicit PeerLost(std::string sentence) : Error(ErrorKind::execution, std::move(sentence)) {}
 };
 
-/// Meets the other processes, at the first call, as their launcher allows: by MPI, or by TCP.
-/// Throws Error (execution) if some do not come, if this program was built without MPI, or if MPI
-/// sees other processes than the launcher announced.
+/// Connects to the other processes at the first call, by MPI or TCP as their launcher allows.
+/// Throws Error (execution) if some are missing, if this program was built without MPI, or if MPI
+/// finds other processes than the launcher announced.
 Processes& launched_processes();
 
-/// What must be the same everywhere, and what to do where it is not.
+/// A value that must be equal on all processes, with a remedy if it is not.
 struct Fact {
   std::string name;
   std::string value;
   std::string remedy;
 };
 
-/// Throws Error (input) on every process, with the first fact that some rank has otherwise than
-/// rank 0. All processes call it.
+/// Throws Error (input) on every process, with the first fact in which some rank differs from rank
+/// 0. Every process must call it.
 void require_agreement(Processes& processes, std::span<const Fact> facts);
 
-/// Bytes that are equal for equal programs: what a rank of one relies on.
+/// A hash of everything in a program that its ranks rely on; equal programs have equal hashes.
 std::string program_hash(const Program& program);
 
 }  // namespace stagecraft
