@@ -66,7 +66,7 @@ inline constexpr std::array commands{
             "stagecraft advise plan.json --keep tp,pp --for megatron\n"
             "stagecraft advise train.sh --model config.json --cluster 4x8xh100",
             declare_advise, true},
-    Command{"run", "carry out a plan: train, measure, verify",
+    Command{"run", "execute a plan: train, measure, verify",
             "stagecraft run plan.json --steps 100 --data book.txt --verify\n"
             "stagecraft run plan.json --steps 5 --backend sleep --trace run.trace.json\n"
             "mpirun -n 4 stagecraft run plan.json --steps 100",
@@ -74,7 +74,7 @@ inline constexpr std::array commands{
     Command{"diagnose", "say which rank waits for which in a run that hangs, or how a run ended",
             "stagecraft diagnose /tmp/stagecraft-flight-1234", declare_diagnose},
     Command{
-        "compare", "predicted against measured, or plans against each other",
+        "compare", "compare a prediction with a measurement, or plans with each other",
         "stagecraft compare plan.json run.trace.json\nstagecraft compare plan.json other.plan.json",
         declare_compare},
     Command{"report", "write a page about a plan that opens offline and simulates in the browser",
@@ -104,7 +104,7 @@ inline constexpr std::array commands{
             "stagecraft cluster list\nstagecraft cluster show 4x8xh100@400Gb/s", declare_cluster},
     Command{"schema", "print the JSON Schema of one of Stagecraft's files",
             "stagecraft schema list\nstagecraft schema plan -o plan.schema.json", declare_schema},
-    Command{"completion", "print what completes this command line in bash, zsh or fish",
+    Command{"completion", "print the completion script for bash, zsh or fish",
             "source <(stagecraft completion bash)\n"
             "stagecraft completion zsh -o ~/.zfunc/_stagecraft\n"
             "stagecraft completion fish -o ~/.config/fish/completions/stagecraft.fish",

@@ -316,20 +316,22 @@ void declare_options(CLI::App& app, AdviseArguments& arguments) {
                  "Plan file, or a launch script or other plan that `import` reads")
       ->type_name("PLAN|SCRIPT")
       ->required();
-  app.add_option("--for", arguments.target,
-                 "Framework whose flags are to be told, and which must run what is advised (the "
-                 "script's, or the one that the plan was made for): a name of `plan --for`")
+  app.add_option(
+         "--for", arguments.target,
+         "Framework whose flags are printed, and which must be able to run the advised plans (the "
+         "script's, or the one that the plan was made for): a name of `plan --for`")
       ->type_name("NAME");
   app.add_option(
          "--keep", arguments.keep,
-         "What must stay as it is: keys of simulate's --set, such as tp,pp, or the framework's "
+         "Properties that must stay: keys of simulate's --set, such as tp,pp, or the framework's "
          "own flags, such as tensor-model-parallel-size")
       ->type_name("NAMES");
   app.add_option("--top", arguments.top, "Number of single edits, and of pairs, to show (8)")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
   app.add_option("--depth", arguments.depth,
-                 "Number of edits in the last row, all together; 2 for none (4)")
+                 "Maximum number of edits in the last row, which combines several; 2 leaves the "
+                 "row out (4)")
       ->type_name("N")
       ->check(CLI::Range(2, 32));
   app.add_option("--time-limit", arguments.time_limit,

@@ -156,7 +156,7 @@ Action declare_check(CLI::App& app) {
       "--certificate", arguments->certificate,
       "With a plan: verify that the plan answers its question and that its lower bound holds");
   app.add_option("--for", arguments->target,
-                 "With a plan: whether this framework runs it, or every reason why not")
+                 "With a plan: check that this framework can run it, or print every reason why not")
       ->type_name("NAME");
   declare_memory(app, arguments->memory, "With a plan");
   declare_time_limit(app, arguments->time_limit);

@@ -207,8 +207,9 @@ Action declare_ledger(CLI::App& app) {
   app.add_option("--constants", arguments->constants,
                  "File with constants from `stagecraft calibrate`, instead of fitting them")
       ->type_name("FILE");
-  app.add_flag("--shipped", arguments->shipped,
-               "Predict with the constants that plans use where nothing was measured; fit nothing")
+  app.add_flag(
+         "--shipped", arguments->shipped,
+         "Predict with the shipped constants, which plans use without measurements; fit nothing")
       ->excludes("--constants");
   app.add_option("--plot", arguments->plot, "Write a plot (SVG) of predicted over measured to FILE")
       ->type_name("FILE");

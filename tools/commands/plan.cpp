@@ -293,10 +293,9 @@ void group_options(CLI::App& app) {
 
 void declare_options(CLI::App& app, PlanArguments& arguments) {
   declare_planning(app, arguments.planning);
-  app.add_option(
-         "--compare-frameworks", arguments.compare_frameworks,
-         "What the plans of each framework would take, by a short search: on, off, or auto, "
-         "which is on in text for people")
+  app.add_option("--compare-frameworks", arguments.compare_frameworks,
+                 "Also show the best plan of each framework, found by a short search: on, off, or "
+                 "auto, which is on for text output")
       ->type_name("on|off|auto")
       ->check(CLI::IsMember({"auto", "on", "off"}));
   app.add_option("--time-limit", arguments.time_limit,

@@ -90,12 +90,11 @@ Action declare_report(CLI::App& app) {
   app.add_option("plan", arguments->plan, "Plan file; - is standard input")
       ->type_name("PLAN")
       ->required();
-  app.add_option(
-         "trace", arguments->trace,
-         "Trace of a run of the plan, as `stagecraft run --trace` writes it: the page shows "
-         "what was predicted over what was measured")
+  app.add_option("trace", arguments->trace,
+                 "Trace of a run of the plan, as `stagecraft run --trace` writes it: the page "
+                 "shows the prediction over the measurement")
       ->type_name("TRACE");
-  app.add_option("--against", arguments->against, "Another plan to hold this one against")
+  app.add_option("--against", arguments->against, "Another plan to compare this one with")
       ->type_name("PLAN");
   declare_time_limit(app, arguments->time_limit);
   declare_requests(app, arguments->requests, "Of a plan for inference: ", true);

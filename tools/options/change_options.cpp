@@ -130,7 +130,7 @@ void declare_changes(CLI::App& app, ChangeFlags& flags) {
   app.footer(keys);
   app.add_option(
          "--set", flags.set,
-         "Give a value of the plan another one: KEY=VALUE, as often as needed; simulate and "
+         "Change a property of the plan: KEY=VALUE, may be repeated; simulate and "
          "compare also take a list or range (tp=1,2,4, link0=25%..100%:25%), and print a row for "
          "each value")
       ->type_name("KEY=VALUE")

@@ -160,8 +160,8 @@ void declare_conditions(CLI::App& app, ConditionOptions& options) {
       ->type_name("N")
       ->check(CLI::Range(1, most_buffers));
   declare_sharing(app, options.sharing,
-                  "Messages that cross a link at once: fair (each its part) or fifo (one after the "
-                  "other); each has the link to itself without");
+                  "Sharing of a link by concurrent messages: fair (each gets a part) or fifo (one "
+                  "after the other); without this option, each message has the link to itself");
   declare_speed(app, options);
   app.add_option("--memory-limit", options.memory_limit,
                  "Memory limit at which forwards wait: one size, one per device, or cluster, for "

@@ -56,8 +56,9 @@ void declare_devices(CLI::App& app, DeviceOptions& options) {
                  "Name, expression such as 4x8xh100@400Gb/s, or file of a cluster; optional if "
                  "MODEL's file names devices (Piper, dnn-partitioning)")
       ->type_name("CLUSTER");
-  app.add_option("--memory", options.memory,
-                 "Memory of each device, what CUDA and NCCL take included (the cluster's)")
+  app.add_option(
+         "--memory", options.memory,
+         "Memory of each device, including the memory that CUDA and NCCL take (the cluster's)")
       ->type_name("SIZE");
   app.add_option("--bandwidth", options.bandwidth, "Bandwidth of every link (the cluster's)")
       ->type_name("RATE");

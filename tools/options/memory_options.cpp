@@ -22,12 +22,14 @@ std::vector<DeviceKind> kinds_of(const LoadedPlan& loaded) {
 
 void declare_memory(CLI::App& app, MemoryOptions& options, const std::string& of) {
   app.add_option("--memory", options.memory,
-                 of + ": memory of each device, what CUDA and NCCL take included (the cluster's; "
+                 of + ": memory of each device, including the memory that CUDA and NCCL take (the "
+                      "cluster's; "
                       "if that is unlimited, the memory the plan was made for)")
       ->type_name("SIZE");
-  app.add_option("--mem-limit", options.part,
-                 of + ": part of each device's memory to use, what CUDA and NCCL take included "
-                      "(100%; with requests, the plan's)")
+  app.add_option(
+         "--mem-limit", options.part,
+         of + ": part of each device's memory to use, including the memory that CUDA and NCCL take "
+              "(100%; with requests, the plan's)")
       ->type_name("PERCENT");
 }
 

@@ -133,9 +133,8 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
   app.add_option("--cuda-graphs", flags.cuda_graphs,
                  concat(unless, "kernels that the host launches together: none, layers or step"))
       ->type_name("WHICH");
-  app.add_option(
-         "--fp8-recipe", flags.fp8_recipe,
-         concat(unless, "how fp8 numbers get their scale: delayed, tensorwise, blockwise or mxfp8"))
+  app.add_option("--fp8-recipe", flags.fp8_recipe,
+                 concat(unless, "scaling recipe of fp8: delayed, tensorwise, blockwise or mxfp8"))
       ->type_name("NAME");
   app.add_option("--fused-loss", flags.fused_loss,
                  concat(unless, "loss kernel of Megatron-LM: none, native or te"))
@@ -145,13 +144,13 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
       ->type_name("SWITCH");
   app.add_option("--overlap", flags.overlap,
                  concat(unless,
-                        "peers' messages that run beside a layer's kernels: none, tensor, "
+                        "messages of peers that overlap with a layer's kernels: none, tensor, "
                         "experts or tensor+experts"))
       ->type_name("WHICH");
   app.add_option("--recompute-modules", flags.recompute_modules,
                  concat(unless,
-                        "modules of Megatron-LM's layers that selective recomputation does "
-                        "again, such as layernorm+moe_act"))
+                        "modules of Megatron-LM's layers that selective recomputation repeats, "
+                        "such as layernorm+moe_act"))
       ->type_name("LIST");
   app.add_option("--optimizer", flags.optimizer, concat(unless, "optimizer adamw or sgd"))
       ->type_name("NAME");
@@ -169,7 +168,7 @@ void declare_plan_flags(CLI::App& app, PlanFlags& flags) {
       ->type_name("LIST");
   app.add_option(
          "--set", flags.variables,
-         "With a launch script, what only its cluster knows: the value of a variable, of an "
+         "With a launch script, a value that only its cluster knows: of a variable, of an "
          "argument (1=…), or of what a command prints ('$(nproc)=8'); with a recipe in YAML, a "
          "setting (trainer.num_nodes=4); may be given again")
       ->type_name("NAME=VALUE")

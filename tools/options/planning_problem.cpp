@@ -323,8 +323,9 @@ std::string target_help() {
   std::string names;
   for (const Target* target : newest_targets())
     names += concat(names.empty() ? "" : ", ", target->name);
-  return "Only plans that this framework runs, which `export` writes for it: " + names +
-         "; NAME@VERSION for a version";
+  return "Restrict the search to plans that this framework can run, which `export` writes for "
+         "it: " +
+         names + "; NAME@VERSION for a version";
 }
 
 }  // namespace
@@ -481,18 +482,20 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   app.add_option("--microbatch", options.microbatch, "Samples per microbatch: a list, or auto")
       ->type_name("N|auto");
-  app.add_option("--mbs", options.samples_per_replica,
-                 "Samples per microbatch of each replica: a list; all stages have as many replicas")
+  app.add_option(
+         "--mbs", options.samples_per_replica,
+         "Samples per microbatch and replica: a list; all stages then have equally many replicas")
       ->type_name("N");
-  app.add_option("--pp", options.pipeline,
-                 "Pipeline devices: exactly so many; all stages have as many replicas (any)")
+  app.add_option(
+         "--pp", options.pipeline,
+         "Exact number of pipeline devices; all stages then have equally many replicas (any)")
       ->type_name("N")
       ->check(CLI::Range(1, most_devices));
   app.add_option("--vpp", options.virtual_stages,
-                 "Stages per pipeline device: exactly so many (any)")
+                 "Exact number of stages per pipeline device (any)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--dp", options.replicas, "Replicas of every stage: exactly so many (any)")
+  app.add_option("--dp", options.replicas, "Exact number of replicas of every stage (any)")
       ->type_name("N")
       ->check(CLI::Range(1, most_devices));
   app.add_option("--tensor-parallel,--tp", options.tensor_parallel,
@@ -539,14 +542,14 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "NAME, else megatron)")
       ->type_name("NAME");
   app.add_option("--dispatcher", options.dispatcher,
-                 "What brings tokens to experts: alltoall, deepep or hybridep (alltoall)")
+                 "Dispatcher of tokens to experts: alltoall, deepep or hybridep (alltoall)")
       ->type_name("NAME");
   app.add_option("--cuda-graphs", options.cuda_graphs,
                  "Kernels that the host launches together: none, layers or step (none)")
       ->type_name("WHICH");
   app.add_option("--fp8-recipe", options.fp8_recipe,
-                 "How fp8 numbers get their scale: delayed (from earlier steps), tensorwise (from "
-                 "the tensor itself), blockwise (for each 128 numbers) or mxfp8 (for each 32); "
+                 "Scaling recipe of fp8: delayed (scale from earlier steps), tensorwise (from the "
+                 "tensor itself), blockwise (one scale per 128 numbers) or mxfp8 (one per 32); "
                  "only the costs of experts depend on it (mxfp8 on Blackwell, else delayed)")
       ->type_name("NAME");
   app.add_option("--fused-loss", options.fused_loss,
@@ -558,10 +561,11 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "Megatron-LM's choice of experts in three kernels of Transformer Engine, not one "
                  "operation after the other: on or off (off)")
       ->type_name("SWITCH");
-  app.add_option("--overlap", options.overlap,
-                 "Peers' messages that run beside a layer's kernels in Megatron-LM: none, tensor "
-                 "(beside products), experts (beside another microbatch's work) or tensor+experts "
-                 "(none; tensor with --for megatron and megatron-bridge)")
+  app.add_option(
+         "--overlap", options.overlap,
+         "Messages of peers that overlap with a layer's kernels in Megatron-LM: none, tensor (with "
+         "matrix products), experts (with another microbatch's work) or tensor+experts "
+         "(none; tensor with --for megatron and megatron-bridge)")
       ->type_name("WHICH");
   app.add_option("--optimizer", options.optimizer, "Optimizer: adamw or sgd (adamw)")
       ->type_name("NAME");
@@ -581,7 +585,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
                  "smaller bubbles; inference for latency")
       ->type_name("A,B|auto");
   app.add_option("--mem-limit", options.memory_limit,
-                 "Part of each device's memory to use, what CUDA and NCCL take included (100%; of "
+                 "Part of each device's memory to use, including the memory that CUDA and NCCL "
+                 "take (100%; of "
                  "inference 92%, as vLLM)")
       ->type_name("PERCENT");
   app.add_option("--recompute", options.recompute,
@@ -590,8 +595,8 @@ void declare_planning(CLI::App& app, PlanningOptions& options) {
       ->type_name("R")
       ->check(CLI::IsMember({"auto", "none", "selective", "full", "layers"}));
   app.add_option("--recompute-modules", options.recompute_modules,
-                 "Modules of Megatron-LM's layers that selective recomputation does again, in "
-                 "place of attention: core_attn, mla_up_proj, layernorm, mlp, moe_act, moe or "
+                 "Modules of Megatron-LM's layers that selective recomputation repeats instead of "
+                 "attention: core_attn, mla_up_proj, layernorm, mlp, moe_act, moe or "
                  "shared_experts, several with +")
       ->type_name("LIST");
   app.add_option("--fix", options.fix,

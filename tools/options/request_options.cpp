@@ -25,7 +25,7 @@ void declare_requests(CLI::App& app, RequestOptions& options, const std::string&
         ->type_name("N")
         ->check(CLI::Range(std::int64_t{1}, most));
   };
-  add("--prompt-tokens", options.prompt, "tokens that each request comes with, as --sequence",
+  add("--prompt-tokens", options.prompt, "tokens of each request's prompt, the same as --sequence",
       "the model's sequence less --output-tokens");
   add("--output-tokens", options.output, "tokens to generate for each request", "256");
   add("--chunk-tokens", options.chunk,

@@ -8,7 +8,8 @@
 namespace stagecraft {
 
 void declare_time_limit(CLI::App& app, std::string& limit) {
-  app.add_option("--time-limit", limit, "Time limit; what takes longer ends without an answer")
+  app.add_option("--time-limit", limit,
+                 "Time limit; the command ends without a result if it takes longer")
       ->type_name("D");
 }
 

@@ -58,8 +58,8 @@ std::optional<double> price_of_all(const std::vector<int>& devices, const Cluste
 
 void declare_training_run(CLI::App& app, TrainingRunFlags& flags) {
   app.add_option("--tokens", flags.tokens,
-                 "Tokens of a whole training run: how long it takes, and with --price what it "
-                 "costs: 15T, 300B")
+                 "Tokens of a whole training run, whose duration is printed, and with --price its "
+                 "cost: 15T, 300B")
       ->type_name("N");
   app.add_option("--price", flags.prices, "Price of a device kind per hour: a100=2.5/h")
       ->type_name("KIND=P/h")
