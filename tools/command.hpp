@@ -13,7 +13,7 @@ class App;
 
 namespace stagecraft {
 
-/// What a verb does once its flags are read. Returns the exit code.
+/// The action of a verb, called after its flags are read. Returns the exit code.
 using Action = std::function<int(Console&)>;
 
 struct Command {
@@ -22,7 +22,8 @@ struct Command {
   std::string_view examples;  ///< lines `stagecraft …`, shown first in --help
   /// Declares the verb's arguments on `app` and returns what to do with them.
   Action (*declare)(CLI::App& app);
-  /// What -o names is a plan, a profile or a page, and never what is printed.
+  /// Whether -o writes a file of the verb's own (a plan, a profile or a page) instead of the
+  /// printed text.
   bool makes_file = false;
 };
 

@@ -1,4 +1,4 @@
-// What a verb says: its result on standard output, remarks on standard error, one JSON document
+// The output of a verb: its result on standard output, notes on standard error, one JSON document
 // with --json.
 //
 // Data and messages never mix, colour and progress appear on a terminal only, and equal inputs
@@ -17,7 +17,7 @@
 
 namespace stagecraft {
 
-/// The options every verb has.
+/// The options that every verb has.
 struct CommonOptions {
   bool json = false;
   bool quiet = false;
@@ -26,18 +26,19 @@ struct CommonOptions {
   bool ascii = false;
   std::string output;  ///< -o; empty: none
   std::uint64_t seed = 1;
-  int threads = 0;  ///< 0: as many as there are cores
+  int threads = 0;  ///< 0: one for each core
 };
 
-/// What is said where standard output takes no more.
+/// The error if standard output cannot be written to.
 inline constexpr const char* output_is_gone =
     "standard output cannot be written: is the disk full, or the reader gone?";
-/// What is thrown, and not said, where nobody reads it any more, as behind `| head`.
+/// The text of the error, which is thrown but not printed, if standard output has lost its reader,
+/// as with `| head`.
 inline constexpr const char* reader_is_gone = "nobody reads standard output any more";
-/// The exit code then: as of programs that SIGPIPE ends.
+/// The exit code in that case: that of programs ended by SIGPIPE.
 inline constexpr int exit_without_reader = 141;
 
-/// The error (execution) of a write to standard output that failed with this `errno`.
+/// The error (execution) for a write to standard output that failed with this `errno`.
 Error output_error(int reason);
 
 class Console {
@@ -46,42 +47,43 @@ class Console {
 
   const CommonOptions& options() const { return options_; }
   bool json() const { return options_.json; }
-  /// Is standard output, or error, a terminal that a person looks at?
+  /// Whether standard output, or standard error, is a terminal.
   bool person_reads_output() const { return output_is_terminal_; }
   bool person_reads_errors() const { return error_is_terminal_; }
   bool color() const;
   bool unicode() const { return !options_.ascii; }
-  /// Whether more detail is asked for.
+  /// Whether --verbose was given.
   bool verbose() const { return options_.verbose > 0; }
-  /// Whether no text is printed: `-o -` has standard output for itself.
+  /// Whether no text is printed, since `-o -` uses standard output.
   bool is_silent() const { return file_on_output_; }
-  /// Columns of the terminal, 100 without one.
+  /// Width of the terminal in columns; 100 without a terminal.
   int width() const;
   DrawOptions drawing() const;
 
-  /// A file the verb read, for the JSON document: as the user named it.
+  /// Records a file that the verb read, for the JSON document, by the name that the user gave.
   void input(std::string path, std::string hash);
-  /// Text of the result; nothing with --json or --quiet. Where its reader has gone, only what -o
-  /// wants is kept; without -o throws Error (execution), which `error` ends quietly.
+  /// Prints text of the result; nothing with --json or --quiet. If standard output has lost its
+  /// reader, the text is only kept for -o; without -o throws Error (execution), which `error` does
+  /// not print.
   void print(std::string_view text);
-  /// A remark on standard error (three at most unless --verbose) and in the JSON document.
+  /// Prints a note on standard error (at most three without --verbose), and records it in the JSON
+  /// document.
   void note(std::string text);
-  /// A warning on standard error, whatever the verbosity.
+  /// Prints a warning on standard error, at every verbosity.
   void warn(std::string_view text);
-  /// Warns before long work where nobody will see what comes of it: with --quiet, and neither -o
-  /// nor --json.
+  /// Warns before long work whose result would be lost: with --quiet, and neither -o nor --json.
   void warn_if_unseen(std::string_view what);
-  /// The file a verb makes: to -o if given; with `-o -` to standard output, where no other text
-  /// goes then. True if it was written. Throws Error (usage) for `-o -` beside --json.
+  /// Writes the verb's file to -o, if given; `-o -` writes it to standard output, which then gets
+  /// no other text. Returns whether it was written. Throws Error (usage) for `-o -` with --json.
   bool artefact(std::string_view content);
-  /// What was printed goes to -o, too, unless a file of the verb's own went there.
+  /// Writes the printed text to -o, too, unless the verb wrote a file of its own there.
   void write_printed();
-  /// Ends the verb: with --json prints the document around `result`.
+  /// Ends the verb; with --json prints the document around `result`.
   void result(const nlohmann::ordered_json& result);
-  /// Ends it with an error: a sentence on standard error and, with --json, a document; without a
-  /// word where nobody reads any more. Returns the exit code.
+  /// Ends the verb with an error: a sentence on standard error and, with --json, a document; prints
+  /// nothing if standard output has lost its reader. Returns the exit code.
   int error(const Error& error, const nlohmann::ordered_json* result = nullptr);
-  /// What `error` prints with --json.
+  /// The document that `error` prints with --json.
   std::string document_of(const Error& error, const nlohmann::ordered_json* result = nullptr) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the system refuses, in our words.
+// Converts errors of the operating system to `Error`.
 
 #pragma once
 
@@ -9,8 +9,9 @@
 
 namespace stagecraft {
 
-/// Of a file it is said which: its name may lead nowhere, as a symbolic link to itself does, or
-/// where nobody may look. Of all else (threads, memory) the system has no more.
+/// The error for a refusal by the system. For files it names the file, whose path may be a symbolic
+/// link to itself or not accessible; for anything else (threads, memory) it says that the system
+/// has no more.
 inline Error system_refusal(const std::system_error& error) {
   const auto* of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
   if (of_file == nullptr) {

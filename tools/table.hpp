@@ -1,4 +1,4 @@
-// Text tables: columns as wide as their widest cell, numbers to the right.
+// Text tables: columns are as wide as their widest cell, and numbers are aligned to the right.
 
 #pragma once
 
@@ -8,14 +8,14 @@
 
 namespace stagecraft {
 
-/// Whether rows that are alike are one, where there are many, or one each.
+/// Whether equal rows are merged if there are many, or shown one by one.
 enum class TableRows { together, each };
 
 class Table {
  public:
-  /// A heading that starts with '>' aligns its column to the right.
+  /// A '>' at the start of a heading aligns the column to the right.
   explicit Table(std::vector<std::string> headings);
-  /// As many cells as headings.
+  /// Adds a row, with one cell per heading.
   void row(std::vector<std::string> cells);
   /// Two spaces between columns, a rule under the headings (─, or - without unicode).
   std::string text(bool unicode) const;
@@ -33,14 +33,14 @@ std::size_t columns(const std::string& text);
 std::string percent(double ratio);
 /// "+3.4 %".
 std::string signed_percent(double ratio);
-/// "█████": as long as the part of the widest.
+/// A bar "█████" whose length is `part` of `widest`.
 std::string bar(double part, bool unicode, int widest = 20);
-/// A number as people read it, to so many significant digits: "78,380", "12.5", "0.0031"; of what
-/// is less than a ten-thousandth "2.5e-06".
+/// A number with this many significant digits: "78,380", "12.5", "0.0031"; below a ten-thousandth
+/// "2.5e-06".
 std::string readable(double number, int digits = 4);
 /// "1,234,567".
 std::string grouped(std::int64_t number);
-/// "1 row", "12,000 rows": of what has a plain plural.
+/// "1 row", "12,000 rows": for nouns with a regular plural.
 std::string number_of(std::int64_t count, std::string_view noun);
 
 }  // namespace stagecraft

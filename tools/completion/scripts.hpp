@@ -1,4 +1,4 @@
-// Programs for shells that complete Stagecraft's command line.
+// Completion scripts of Stagecraft's command line, for several shells.
 
 #pragma once
 
@@ -25,21 +25,21 @@ struct Shell {
 inline constexpr std::array shells{Shell{"bash", bash_completion}, Shell{"zsh", zsh_completion},
                                    Shell{"fish", fish_completion}};
 
-/// The same choices have one number in a script, wherever they stand.
+/// Numbers the choices in a script; equal choices have one number.
 class NumberedChoices {
  public:
-  /// 0 for what nothing completes.
+  /// The number of the choices; 0 if there are none.
   std::size_t number(const Choices& choices);
-  /// Number i is at i - 1.
+  /// All choices; number i is at index i - 1.
   const std::vector<Choices>& all() const { return all_; }
 
  private:
   std::vector<Choices> all_;
 };
 
-/// A word as bash, zsh and fish take it literally.
+/// A word quoted so that bash, zsh and fish take it literally.
 std::string in_single_quotes(std::string_view text);
-/// The same for fish, where only \ and ' escape.
+/// A word quoted for fish, where only \ and ' can be escaped.
 std::string in_fish_quotes(std::string_view text);
 
 }  // namespace stagecraft

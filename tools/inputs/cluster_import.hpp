@@ -1,4 +1,5 @@
-// Imports that give a cluster: what a machine's tools say of its links, and measured collectives.
+// Imports that result in a cluster: from the output of a machine's link tools, and from measured
+// collectives.
 
 #pragma once
 
@@ -11,17 +12,18 @@ class Console;
 
 struct ClusterImport {
   std::string format, file;
-  std::string device;   ///< kind, where the file does not say it; else empty
-  std::string cluster;  ///< of measured collectives: CLUSTER they were measured on; else empty
+  std::string device;   ///< device kind if the file does not name it; else empty
+  std::string cluster;  ///< for measured collectives: the CLUSTER on which they were measured; else
+                        ///< empty
 };
 
-/// Whether such a format gives a cluster.
+/// Whether the format results in a cluster.
 bool imports_cluster(const std::string& format);
-/// Formats with what they are, for help texts and errors.
+/// The formats with their descriptions, for help texts and errors.
 std::string cluster_import_summaries();
 std::vector<std::string> cluster_import_names();
 
-/// Prints what was found; -o takes the cluster.
+/// Imports and prints the cluster, and writes it to -o.
 int import_cluster(Console& console, const ClusterImport& import);
 
 }  // namespace stagecraft

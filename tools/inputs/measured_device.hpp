@@ -1,4 +1,4 @@
-// The device that is measured: --device, --gpus and --partitions of `profile`.
+// The device to measure: --device, --gpus and --partitions of `profile`.
 
 #pragma once
 
@@ -21,12 +21,12 @@ struct DeviceFlags {
 
 void declare_device(CLI::App& app, DeviceFlags& flags);
 
-/// For ranks that are threads of this process; or, with `one_rank`, for this process's only one,
-/// which takes the GPU that its place on the host gives it unless --gpus says which. Throws Error
-/// (usage) for flags that contradict each other, Error (execution) where there is no such GPU.
+/// The device for ranks that are threads of this process; or, with `one_rank`, for this process's
+/// single rank, which takes the GPU of its number on the host unless --gpus names one. Throws Error
+/// (usage) for contradicting flags, Error (execution) if there is no such GPU.
 MeasuredDevice measured_device(const DeviceFlags& flags, bool one_rank = false);
 
-/// The built-in kind by that name, with as much memory as the measured GPU really has.
+/// The built-in kind with this name, with the real memory of the measured GPU.
 DeviceKind kind_of_measured(const MeasuredDevice& device);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// A run's timeline, out of whatever recorded it.
+// A run's timeline, from any of the supported recordings.
 
 #pragma once
 
@@ -11,15 +11,15 @@ namespace stagecraft {
 
 struct MeasuredTrace {
   Trace trace;
-  std::string hash;  ///< of the file, or of all files
+  std::string hash;  ///< hash of the file, or of all files
 };
 
-/// Whether the path is a folder, or a file of a run that PyTorch's profiler recorded.
+/// Whether the path is a folder, or a trace of a run by PyTorch's profiler.
 bool is_recorded_by_torch(const std::string& path);
 
-/// Of a file stagecraft-trace/1; or of traces of PyTorch's profiler, as `train.py --kineto DIR`
-/// writes them: the folder, or the file of a run of one process. Tells the console of each input.
-/// Throws Error (input) for what is neither.
+/// Reads a stagecraft-trace/1 file, or traces of PyTorch's profiler as `train.py --kineto DIR`
+/// writes them: the folder, or the file of a single process. Records each input with the console.
+/// Throws Error (input) for anything else.
 MeasuredTrace read_measured_trace(Console& console, const std::string& path);
 
 }  // namespace stagecraft

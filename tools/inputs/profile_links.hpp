@@ -1,5 +1,5 @@
-// `profile links`: what copies, messages and sums cost here, or among processes that were started
-// together, and the cluster that is like that.
+// `profile links`: measures copies, messages and sums on this machine, or among processes that were
+// started together, and writes a cluster with these links.
 
 #pragma once
 
@@ -19,7 +19,7 @@ struct LinkFlags {
 
 /// --transport, -n, --hosts and --sums.
 void declare_links(CLI::App& app, LinkFlags& flags);
-/// Throws Error (usage) where flags about links were given to what measures layers.
+/// Throws Error (usage) if flags about links were given for a measurement of layers.
 void require_layers(const LinkFlags& flags);
 
 /// Measures, prints, and writes the cluster to -o. Returns the exit code.

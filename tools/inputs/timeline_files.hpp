@@ -1,4 +1,4 @@
-// The files a timeline can be written to, the same for simulated and measured ones.
+// The files that a timeline can be written to, for simulated and measured timelines alike.
 
 #pragma once
 
@@ -15,32 +15,33 @@ class App;
 
 namespace stagecraft {
 
-/// Paths, empty for none, as flags give them.
+/// Paths from the flags; empty for none.
 struct TimelineFiles {
   std::string trace, svg, nvtx;
-  std::string range;  ///< of the drawing: "10ms..50ms"
+  std::string range;  ///< time range of the drawing: "10ms..50ms"
 };
 
 /// --trace --svg --range --nvtx.
 void declare_timeline_files(CLI::App& app, TimelineFiles& files);
 
-/// Throws Error (usage) for a malformed range, or one without a drawing, and Error (execution) for
-/// a file whose folder is not there.
+/// Throws Error (usage) for a malformed range, or a range without a drawing, and Error (execution)
+/// for a file whose folder does not exist.
 void require_valid(const TimelineFiles& files);
 
-/// What a drawing says of the timeline, beside its numbers; empty: nothing.
+/// Texts of a drawing, beside its figures; empty: none.
 struct DrawingWords {
   std::string title;
-  /// The devices that each of the timeline's stands for, by which its row is named; empty: itself.
+  /// For each of the timeline's devices, the devices that it stands for, which name its row; empty:
+  /// itself.
   std::vector<std::vector<int>> rows;
 };
 
 /// Whether a file of this name is in Perfetto's own format: ".pftrace", ".perfetto-trace" or ".pb".
 bool is_native_trace(std::string_view name);
 
-/// Writes those that are asked for, a trace by the ending of its name; `about` goes into the trace,
-/// and the drawing outlines what is `critical` (by span). Throws Error (execution) for a file that
-/// cannot be written.
+/// Writes the requested files; the name's extension determines the format of a trace. `about` is
+/// metadata for the trace, and the drawing outlines spans that are `critical`. Throws Error
+/// (execution) for a file that cannot be written.
 void write_timeline_files(const TimelineFiles& files, const Timeline& timeline,
                           std::map<std::string, std::string> about,
                           const std::vector<char>& critical = {}, const DrawingWords& words = {});

@@ -1,5 +1,5 @@
-// Ctrl-C and SIGTERM where nothing is worth an orderly end: what is half written goes, one sentence
-// says why, and the program ends.
+// Immediate end on Ctrl-C and SIGTERM, for phases without a result to save: unfinished files are
+// removed, one sentence gives the reason, and the program ends.
 
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace stagecraft {
 
-/// While it lives, SIGINT and SIGTERM end the program at once, with a sentence on standard error,
-/// with --json its document, and 130 or 143. An `Interrupt` that is made meanwhile takes their
-/// place. Signals that are ignored stay so, and ranks that a launcher has started end as they
-/// always do: it speaks for them. One at a time.
+/// During its lifetime, SIGINT and SIGTERM end the program at once, with a sentence on standard
+/// error, the document of --json, and exit code 130 or 143. An `Interrupt` created meanwhile takes
+/// over. Ignored signals stay ignored, and ranks started by a launcher end as usual, since the
+/// launcher reports for them. Only one may exist at a time.
 class EndAtOnce {
  public:
   explicit EndAtOnce(const Console& console);

@@ -1,4 +1,4 @@
-// What Open MPI leaves on this host where its mpirun was killed.
+// Files that Open MPI leaves on this host if its mpirun is killed.
 
 #pragma once
 

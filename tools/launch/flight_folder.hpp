@@ -1,6 +1,5 @@
-// Where a run's flight records go: the folder the user named, or one of its own below the system's
-// temporary folder, which is gone after a run that ended well. Of runs that failed, the newest 16
-// stay there.
+// The folder of a run's flight records: the user's, or a new one below the system's temporary
+// folder, which is removed after a successful run. The newest 16 folders of failed runs are kept.
 
 #pragma once
 
@@ -14,20 +13,20 @@ namespace stagecraft {
 
 class FlightFolder {
  public:
-  /// `asked`: the user's; empty for one of its own. All processes of a job take the same.
+  /// `asked`: the user's folder; empty for a temporary one. All processes of a job use the same.
   explicit FlightFolder(const std::string& asked);
-  /// Removes what is its own, unless it was to be kept.
+  /// Removes a temporary folder, unless `keep` was called.
   ~FlightFolder();
   FlightFolder(const FlightFolder&) = delete;
   FlightFolder& operator=(const FlightFolder&) = delete;
 
-  /// Empty if there is no place for it: records then stay in memory.
+  /// The path; empty if the folder cannot be created, and records stay in memory.
   const std::filesystem::path& path() const { return path_; }
-  /// For `diagnose`, after a failure.
+  /// Keeps the folder for `diagnose`, after a failure.
   void keep() { removes_ = false; }
-  /// The path if it is to be removed, else empty.
+  /// The path if the folder will be removed, else empty.
   std::filesystem::path path_to_remove() const;
-  /// The error with the command that looks at the records, which are kept.
+  /// Keeps the records, and adds the command that reads them to the error.
   Error explained(const Error& error);
 
  private:

@@ -1,4 +1,4 @@
-// What children print, handed on to standard output.
+// Forwards the output of child processes to standard output.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace stagecraft {
 
-/// As it comes. Where standard output takes no more, the rest is read and lost, so that nobody
-/// waits.
+/// Forwards output as it arrives. If standard output cannot be written, the rest is read and
+/// discarded, so that no child blocks.
 class HandedOn {
  public:
   ~HandedOn() { finish(); }
@@ -19,17 +19,17 @@ class HandedOn {
   HandedOn& operator=(const HandedOn&) = delete;
 
   int in() const { return pipe_.in.number(); }
-  /// When all children have been started.
+  /// To be called when all children have been started.
   void begin() {
     pipe_.in.close_now();
     reader_ = std::thread([this] { hand_on(); });
   }
-  /// When all have ended: what they printed has come by then.
+  /// To be called when all children have ended; returns when all their output has been forwarded.
   void finish() {
     pipe_.in.close_now();
     if (reader_.joinable()) reader_.join();
   }
-  /// Why standard output takes no more, as errno; 0: it takes all.
+  /// The errno of a failed write to standard output; 0: none.
   int lost_by() const { return lost_by_; }
 
  private:

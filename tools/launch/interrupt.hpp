@@ -1,5 +1,5 @@
-// Ctrl-C, SIGTERM and time limits as a stop token: the first ends the work in good order, a second
-// signal ends the program at once.
+// Ctrl-C, SIGTERM and time limits as a stop token: the first one ends the work in an orderly way, a
+// second signal ends the program at once.
 
 #pragma once
 
@@ -17,9 +17,9 @@
 
 namespace stagecraft {
 
-/// While it lives, SIGINT and SIGTERM request a stop instead of ending the process; in a rank that
-/// this program has started through mpirun, so do SIGUSR1 and SIGUSR2, as which mpirun passes them
-/// on. One at a time.
+/// During its lifetime, SIGINT and SIGTERM request a stop instead of ending the process; so do
+/// SIGUSR1 and SIGUSR2 in a rank that this program started through mpirun, which passes signals on
+/// in this form. Only one may exist at a time.
 class Interrupt {
  public:
   explicit Interrupt(std::optional<std::chrono::nanoseconds> limit = {});
@@ -28,9 +28,9 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   std::stop_token token() const { return source_.get_token(); }
-  /// Stops half a second later: for what is still to be said of the best so far.
+  /// A token that stops half a second later, for explanations of the best result so far.
   std::stop_token late_token() const { return late_source_.get_token(); }
-  /// A person or another program interrupted (not the time limit).
+  /// Whether a signal, not the time limit, requested the stop.
   bool interrupted() const { return signal_ != 0; }
   /// SIGINT or SIGTERM, or 0.
   const std::atomic<int>& signal() const { return signal_; }
@@ -39,14 +39,15 @@ class Interrupt {
   /// "interrupted by signal 2 (Interrupt)".
   std::string words() const;
 
-  /// While there is nothing yet that is worth an orderly end, the first signal ends the program at
-  /// once, too, with `sentence` on standard error (empty: none).
+  /// Lets the first signal end the program at once, too, with `sentence` on standard error (empty:
+  /// none), while there is no result to save.
   void end_at_once(std::string sentence);
   void end_in_order();
-  /// From the stop on, the work has 0.8 seconds; then `task` is called, on another thread, and the
-  /// program ends with the code that it returns. For work that looks at no token; empty: no longer.
+  /// Gives the work 0.8 seconds after a stop; then calls `task` on another thread, and ends the
+  /// program with the code that it returns. For work that does not check the token. An empty task
+  /// cancels this.
   void end_late(std::function<int()> task);
-  /// Done before the program ends at once, on another thread.
+  /// Sets a task that runs on another thread before the program ends at once.
   void before_end(std::function<void()> task);
 
  private:

@@ -1,5 +1,5 @@
-// What ties a process to the one that started it: it ends when that one does, however it ends, and
-// shows whoever supervises it that it lives.
+// Ties a process to the one that started it: the process ends when its launcher ends, for any
+// reason, and shows its supervisor that it is alive.
 //
 //   run ─┬─ rank 0, 1, … (tcp)            each ends with `run`
 //        └─ mpirun ─── rank 0, 1, …       with mpirun, and with `run` above it
@@ -20,37 +20,38 @@
 
 namespace stagecraft {
 
-/// Tells a process, as NAME=value, that this one has started it and that it is to end with it.
+/// The environment variable (NAME=value) that tells a child that this process started it and that
+/// it must end with this process.
 std::string launcher_variable();
 
-/// Whether a process of this program has started this one, as one of a run's.
+/// Whether another process of this program started this one, as part of a run.
 bool started_by_launcher();
 
-/// From now on this process ends when its launcher does: the process that `launcher_variable` was
-/// about, and of mpirun, srun and torchrun the nearest of its ancestors. Ends at once if that one
-/// has gone already. Without a launcher it goes on. A process of a supervised run also shows from
-/// now on that it lives, twice a second. Called first, by whoever may be a rank.
+/// Makes this process end with its launcher: the process named by `launcher_variable`, and the
+/// nearest ancestor that is mpirun, srun or torchrun. Ends at once if that process has ended
+/// already; has no effect without a launcher. A process of a supervised run also starts to send a
+/// heartbeat twice a second. Must be called first, in every process that may be a rank.
 void end_with_launcher();
 
-/// "pulse-1234": a file in the supervisor's folder that says when its process was last seen alive.
+/// The heartbeat file of a process in the supervisor's folder, "pulse-1234", with the time of its
+/// last sign of life.
 struct Pulse {
   int pid = 0;
-  Moment at{0};         ///< of this host's clock
-  bool beats = false;   ///< it shows it itself; else it has just been started
+  Moment at{0};         ///< time by this host's clock
+  bool beats = false;   ///< true: written by the process itself; false: it has just been started
   std::string process;  ///< "rank 1", or empty
 };
-/// By who has started the process, for the time until it shows its pulse itself.
+/// Called by the starter of the process, for the time until its own first heartbeat.
 void announce_pulse(const std::filesystem::path& folder, pid_t pid, const std::string& process);
-/// Where the supervisor of this process's run looks, as its command line says; nothing if it has
-/// none.
+/// The folder of this run's supervisor, from the command line; nothing if there is none.
 std::optional<std::filesystem::path> folder_of_supervisor();
-/// Nothing if the file is none, or of another host.
+/// Reads a heartbeat file; nothing if it is invalid or from another host.
 std::optional<Pulse> read_pulse(const std::filesystem::path& file);
-/// Whether something has stopped the process (SIGSTOP) and it does not go on.
+/// Whether the process is stopped (SIGSTOP).
 bool is_stopped(pid_t pid);
-/// Those of the processes below this one, with their names.
+/// The stopped descendants of a process, with their names.
 std::map<pid_t, std::string> stopped_below(pid_t ancestor);
-/// What its file is called.
+/// Prefix of a heartbeat file's name.
 inline constexpr std::string_view pulse_prefix = "pulse-";
 
 }  // namespace stagecraft

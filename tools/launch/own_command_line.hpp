@@ -1,4 +1,4 @@
-// For who starts this program again.
+// The command line of this process, for starting the program again.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace stagecraft {
 
-/// The words this process was started with, the first of them as it was typed.
+/// The words of the command line; the first one as it was typed.
 std::vector<std::string> own_command_line();
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// Pipes whose ends close themselves.
+// Pipes whose ends are closed by destructors.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace stagecraft {
 
-/// A descriptor that is closed when it goes.
+/// A file descriptor that is closed by the destructor.
 class OwnedDescriptor {
  public:
   explicit OwnedDescriptor(int number = -1) : number_(number) {}
@@ -33,7 +33,7 @@ class OwnedDescriptor {
   int number_;
 };
 
-/// Throws Error (execution) where there are no descriptors left.
+/// Throws Error (execution) if there are no descriptors left.
 struct Pipe {
   Pipe() {
     int both[2];

@@ -16,8 +16,8 @@ class Option;
 
 namespace stagecraft {
 
-/// Lets an integer option take "32k" for 32768, as people write lengths of sequences. Declare it
-/// before checks of the range.
+/// Lets an integer option accept "32k" for 32768, as is common for sequence lengths. Must be
+/// declared before checks of the range.
 CLI::Option* in_thousands(CLI::Option* option);
 
 /// Comma-separated quantities; `flag` names the option in errors (kind usage).
@@ -28,16 +28,16 @@ std::vector<Bandwidth> read_bandwidths(std::string_view flag, std::string_view t
 /// when they hit it.
 std::vector<std::int64_t> read_integers(std::string_view flag, std::string_view text,
                                         std::int64_t least, std::int64_t most);
-/// The same as int.
+/// `read_integers` with results of type int.
 std::vector<int> read_small_integers(std::string_view flag, std::string_view text, int least,
                                      int most);
-/// One quantity.
+/// A single duration.
 Duration read_duration(std::string_view flag, std::string_view text);
 Bytes read_bytes(std::string_view flag, std::string_view text);
 Bandwidth read_bandwidth(std::string_view flag, std::string_view text);
 /// "90%" as 0.9, from 0% to `most` (in per cent).
 double read_percent(std::string_view flag, const std::string& text, double most = 100);
-/// The value that a name stands for, by its reader; `flag` names the option in errors (kind usage).
+/// Reads a name by its reader; `flag` names the option in errors (kind usage).
 template <class Value>
 Value read_named(std::string_view flag, const std::string& name, Value (*read)(std::string_view)) {
   try {
@@ -49,7 +49,7 @@ Value read_named(std::string_view flag, const std::string& name, Value (*read)(s
 /// Comma-separated words.
 std::vector<std::string> read_words(std::string_view flag, std::string_view text);
 
-/// Whether a file is a plan, for verbs that take plans and other files in one place.
+/// Whether a file is a plan, for verbs that accept plans and other files as one argument.
 bool is_plan(const class Json& json);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// The flags that ask what if: a plan with other values than its own.
+// The flags of what-if changes to a plan.
 
 #pragma once
 
@@ -25,14 +25,15 @@ struct ChangeFlags {
 /// --set and --replan.
 void declare_changes(CLI::App& app, ChangeFlags& flags);
 
-/// The combinations of what lists and ranges give, the last key fastest; one without changes where
-/// nothing is set. Throws Error (usage) for what does not read, and for more than 10,000.
+/// All combinations of the values in lists and ranges, the last key varying fastest; a single empty
+/// combination if nothing is set. Throws Error (usage) for malformed values, and for more than
+/// 10,000 combinations.
 std::vector<std::vector<Change>> change_sets(const ChangeFlags& flags);
 
-/// The only combination. Throws Error (usage) for lists, which `verb` does not take.
+/// The single combination. Throws Error (usage) for lists, which `verb` does not accept.
 std::vector<Change> one_change_set(const ChangeFlags& flags, const std::string& verb);
 
-/// The plan as `flags` change it.
+/// The plan with these changes.
 ChangedPlan apply(const ChangeFlags& flags, const std::vector<Change>& changes, LoadedPlan loaded);
 
 /// The conditions, and the slow devices of a changed plan as conditions.

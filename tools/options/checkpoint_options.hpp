@@ -1,4 +1,4 @@
-// The options of a run that writes checkpoints, or goes on from one.
+// The options of a run that writes checkpoints or resumes one.
 
 #pragma once
 
@@ -26,14 +26,14 @@ void declare_checkpoints(CLI::App& app, CheckpointFlags& flags);
 /// Throws Error (usage) for --every or --keep without --checkpoint.
 void require_valid(const CheckpointFlags& flags);
 
-/// Fills in where checkpoints go and what the run goes on from; then `steps`, so far those of all
-/// of the training, become those that are left, and the optimizer's settings the checkpoint's,
-/// unless its learning rate is given. Throws Error (usage) if more steps are done than asked for,
-/// and Error (input) if there is no checkpoint to go on from.
+/// Sets the checkpoint folder, and the checkpoint to resume. Then `steps`, the total of the
+/// training, becomes the remaining number, and the optimizer's settings become the checkpoint's,
+/// unless a learning rate is given. Throws Error (usage) if the checkpoint has more steps than
+/// requested, and Error (input) if there is no checkpoint to resume.
 void add_checkpoints(Console& console, const CheckpointFlags& flags, double learning_rate,
                      RunOptions& options);
 
-/// `resumed` and `checkpoints[]`, and their lines; nothing where there were none.
+/// Writes `resumed` and `checkpoints[]` to the result, and prints them; nothing if there were none.
 void tell_checkpoints(Console& console, const RunOptions& options, const RunResult& run,
                       nlohmann::ordered_json& result);
 

@@ -1,5 +1,5 @@
-// The flags that say under what conditions a program runs: how devices wait for messages, what
-// these share, what slows or stops devices, how much memory there is.
+// The flags for the conditions of a simulation: how devices wait for messages, shared links, slow
+// and stopped devices, memory limits.
 
 #pragma once
 
@@ -19,7 +19,7 @@ class App;
 
 namespace stagecraft {
 
-/// Flags as they were given; empty is the clock's own condition.
+/// Flags as they were given; empty: the conditions of the fast clock.
 struct ConditionOptions {
   std::string policy = "async";
   std::string protocol, slow_down, slow, stop, memory_limit;
@@ -35,26 +35,28 @@ void declare_conditions(CLI::App& app, ConditionOptions& options);
 struct Site {
   const Cluster& cluster;
   std::vector<int> devices;
-  std::vector<Bytes> memory_limits;  ///< of the program's devices; empty: not known
-  /// All devices of the cluster that each of the program's stands for; empty: those of `devices`.
+  std::vector<Bytes> memory_limits;  ///< limits of the program's devices; empty: unknown
+  /// For each of the program's devices, the cluster's devices that it stands for; empty: those of
+  /// `devices`.
   std::vector<std::vector<int>> rows = {};
 };
 
-/// Where a plan's program runs.
+/// The site of a plan's program.
 Site site_of(const LoadedPlan& loaded, const Compiled& compiled);
 
-/// Nothing where the fast clock will do. Flags name the cluster's devices. Throws Error (usage) for
-/// what is malformed, or is not there: a device, links or memory that nothing was said about.
+/// The environment of the flags, which use the cluster's device numbers; nothing if the fast clock
+/// suffices. Throws Error (usage) for malformed flags, and for devices, links or memory limits that
+/// do not exist.
 std::optional<Environment> environment_of(const ConditionOptions& options, const Program& program,
                                           const Costs& costs, const Site& site);
 
-/// On the fast clock without an environment. Throws Error (infeasible) if the program cannot go on
-/// for lack of memory.
+/// Simulates under the environment, or by the fast clock without one. Throws Error (infeasible) if
+/// the program cannot continue for lack of memory.
 EventRun run_under(const std::optional<Environment>& environment, const Program& program,
                    const Costs& costs, const SimulateOptions& options = {});
 
-/// "device 1 waits for memory for 40ms", "device 2 never ends: …": what people should know of a
-/// run, a line each. `device_names` as in `DrawOptions`.
+/// Remarks on a run, one per line: "device 1 waits for memory for 40ms", "device 2 never ends: …".
+/// `device_names` as in `DrawOptions`.
 std::string remarks_on(const EventRun& run, const std::vector<int>& device_names = {});
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// The flags of `run` about GPUs: which, in which parts, and how they are asked for work.
+// The flags of `run` for GPUs: selection, partitions, and launching of work.
 
 #pragma once
 
@@ -13,7 +13,7 @@ class App;
 
 namespace stagecraft {
 
-/// Flags as they were given; empty: not at all.
+/// Flags as they were given; empty: not given.
 struct CudaFlags {
   std::string graphs, deterministic, gpus;
   bool partitions = false;
@@ -23,9 +23,9 @@ struct CudaFlags {
 /// --graphs --partitions --gpus --deterministic --gpu-ranges.
 void declare_cuda(CLI::App& app, CudaFlags& flags);
 
-/// For so many ranks that are threads of this process (1: of several processes, one each); what
-/// refers to `console`. Throws Error (usage) for flags that are malformed,
-/// or given to a backend without GPUs.
+/// The options for `ranks` threads of this process (1: one rank in each of several processes). The
+/// result refers to `console`. Throws Error (usage) for malformed flags, or for flags with a
+/// backend without GPUs.
 CudaOptions cuda_options_of(Console& console, const CudaFlags& flags, bool on_gpus, int ranks);
 
 }  // namespace stagecraft

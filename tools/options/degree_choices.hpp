@@ -1,5 +1,4 @@
-// Degrees of sequence, context and expert parallelism that `plan` is to try: as given, or what may
-// help where nobody says.
+// Degrees of sequence, context and expert parallelism that `plan` tries: those given, or defaults.
 
 #pragma once
 
@@ -8,14 +7,14 @@
 
 namespace stagecraft {
 
-/// Whether degrees and sharding are chosen by themselves: where costs of a transformer are
-/// estimated. What was measured was measured without, and CPUs run layers without.
+/// Whether degrees and sharding are chosen by default: if costs of a transformer are estimated.
+/// Measurements are without such degrees, and CPUs run layers without them.
 bool may_share_layers(const Problem& problem);
 
-/// Of the problem, which has its model, cluster, sequence and tensor-parallel degrees. What was not
-/// said is chosen: sequence parallelism where costs are estimated (tensor-parallel peers take no
-/// longer with it, and keep less), context and expert degrees there, too. Throws Error (usage) for
-/// degrees that do not divide what they are to divide.
+/// Sets the degrees of a problem that has its model, cluster, sequence and tensor-parallel degrees.
+/// If costs are estimated, degrees that were not given are chosen: sequence parallelism (which
+/// takes no longer and saves memory), context and expert degrees. Throws Error (usage) for degrees
+/// that do not divide evenly.
 void set_parallelism(Problem& problem, const PlanningOptions& options);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// The devices to plan for: CLUSTER, or those that MODEL's file brings, and what overrides them.
+// The devices to plan for: CLUSTER, or those in MODEL's file, with the flags that override them.
 
 #pragma once
 
@@ -26,13 +26,14 @@ void declare_devices(CLI::App& app, DeviceOptions& options);
 struct ChosenDevices {
   std::string name;  ///< CLUSTER as a plan's file names it
   Cluster cluster;
-  std::string hash;               ///< of CLUSTER, before the flags change it; empty without one
-  std::optional<int> first;       ///< only the first so many of it
-  std::optional<OwnDevices> own;  ///< as changed by the flags, where there is no CLUSTER
+  std::string hash;               ///< hash of CLUSTER before the flags change it; empty without one
+  std::optional<int> first;       ///< number of first devices of CLUSTER to use
+  std::optional<OwnDevices> own;  ///< devices of MODEL's file, as changed by the flags, if there is
+                                  ///< no CLUSTER
 };
 
-/// Throws Error (usage) if there is no CLUSTER and the file brings no devices. Without a CLUSTER,
-/// --devices and --bandwidth are part of the name; memory has no place in a name.
+/// Throws Error (usage) if there is no CLUSTER and the file has no devices. Without a CLUSTER,
+/// --devices and --bandwidth are part of the name; memory is not.
 ChosenDevices choose_devices(const DeviceOptions& options, const Profile& profile);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// What `--fix` says: which layers some stages shall hold.
+// The layers that `--fix` assigns to stages.
 
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace stagecraft {
 
-/// "stage0.layers=0..4", the end not included, as often as there are stages to fix; by stage.
-/// Throws Error (usage) where one cannot be read, or no cut of a model of so many layers has them
-/// all: every stage before, between and behind them holds a layer at least.
+/// Reads "stage0.layers=0..4" (the end is excluded), one text for each fixed stage; sorted by
+/// stage. Throws Error (usage) if a text cannot be read, or if no cut of a model with `layers`
+/// layers has all of these stages, with at least one layer in every other stage.
 std::vector<FixedStage> read_fixed_stages(const std::vector<std::string>& texts, int layers);
 
 }  // namespace stagecraft

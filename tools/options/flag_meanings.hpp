@@ -1,5 +1,5 @@
-// What flags and verbs of other systems are called here: whoever types Megatron-LM's or torchrun's,
-// or a flag of another verb, is told ours.
+// The equivalents of other systems' flags and verbs, for error messages about flags of Megatron-LM,
+// torchrun or another verb.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace stagecraft {
 
-/// A verb, as far as it matters to what its flags mean.
+/// A verb with its options, for finding equivalents.
 struct VerbOptions {
   std::vector<std::string> options;  ///< its own, "--tp"
   bool takes_plan = false;
@@ -18,22 +18,21 @@ struct VerbOptions {
   std::function<std::vector<std::string>(std::string_view option)> verbs_with;
 };
 
-/// What to say instead of an option that the verb does not have: its own of the same meaning, a
-/// --set that changes the same, or another verb that has it; empty where nothing known means the
-/// same.
+/// A suggestion for an option that the verb does not have: its own option of the same meaning, an
+/// equivalent --set, or another verb that has it; empty if none is known.
 std::string option_of_same_meaning(std::string_view unknown, const VerbOptions& verb);
-/// The same of a verb of which only its options are known.
+/// The suggestion for a verb of which only the options are known.
 std::string option_of_same_meaning(std::string_view unknown,
                                    const std::vector<std::string>& options);
 
-/// The command that does what a word in a verb's place asks for, "stagecraft plan MODEL CLUSTER
-/// does that" for "optimize"; of a file, what there is for files of its kind; empty where nothing
-/// is known of it.
+/// A suggestion for an unknown word in a verb's place: the equivalent command, "stagecraft plan
+/// MODEL CLUSTER does that" for "optimize"; for a file, the commands for files of its kind; empty
+/// if none is known.
 std::string verb_of_same_meaning(std::string_view unknown);
 
-/// The key of --set that changes what a framework's flag or line of a configuration says: "tp" of
-/// "--tensor-model-parallel-size", of "tensor_parallel_degree" and of
-/// "config.training.local_batch_size" "mbs"; empty where no key does.
+/// The key of --set that corresponds to a framework's flag or configuration line: "tp" for
+/// "--tensor-model-parallel-size" and "tensor_parallel_degree", "mbs" for
+/// "config.training.local_batch_size"; empty if there is none.
 std::string key_of_flag(std::string_view name);
 
 }  // namespace stagecraft

@@ -1,5 +1,4 @@
-// How much memory devices are taken to have: --memory and --mem-limit, which mean the same to every
-// verb.
+// The memory of devices: --memory and --mem-limit, with the same meaning for every verb.
 
 #pragma once
 
@@ -17,34 +16,32 @@ namespace stagecraft {
 
 /// Flags as they were given.
 struct MemoryOptions {
-  std::string memory;  ///< empty: their own
-  std::string part;    ///< of that, may be used; empty: as much as the plan says, or all
+  std::string memory;  ///< empty: the devices' own
+  std::string part;    ///< usable fraction of it; empty: the plan's fraction, or all
   bool operator==(const MemoryOptions&) const = default;
 };
 
-/// --memory and --mem-limit, of a plan's devices; `of` says which plans.
+/// --memory and --mem-limit for a plan's devices; `of` begins their help, and says for which plans.
 void declare_memory(CLI::App& app, MemoryOptions& options, const std::string& of);
 
-/// Whether either flag says anything.
+/// Whether one of the flags was given.
 bool is_given(const MemoryOptions& options);
 
-/// The flags as they were given, for a command that asks the same again: " --memory 40GiB"; empty
-/// without any.
+/// The flags as text, for a command with the same memory: " --memory 40GiB"; empty without flags.
 std::string words_of(const MemoryOptions& options);
 
-/// Every device has what --memory says. Throws Error (usage) unless that leaves something to
-/// training.
+/// Gives every device the memory of --memory. Throws Error (usage) if nothing would be left after
+/// the reserve.
 void give_memory_of_flag(Cluster& cluster, const std::string& text);
 
-/// "90%" as 0.9, and nothing as all. Throws Error (usage) unless some of the memory may be used.
+/// Reads "90%" as 0.9, and an empty text as 1. Throws Error (usage) for 0.
 double read_memory_part(const std::string& text);
 
-/// Why --mem-limit changes nothing: it is a part of unlimited memory; empty where it does not.
+/// A note if --mem-limit has no effect, since the memory is unlimited; else empty.
 std::string why_no_memory_limit(const std::vector<DeviceKind>& kinds, double part);
 
-/// Judges the plan by the memory that the flags give its devices, in place of their own. Without
-/// --memory, devices whose memory is unlimited have what the plan was made for. Notes say what may
-/// surprise.
+/// Sets the memory of the plan's devices by the flags. Without --memory, devices of unlimited
+/// memory get the memory that the plan was made for. Prints notes on unexpected effects.
 void set_memory(const MemoryOptions& options, LoadedPlan& loaded, Console& console);
 
 }  // namespace stagecraft

@@ -1,5 +1,4 @@
-// The flags of `run` about failures: what is written down, when a run counts as stalled, and how
-// often it is started again.
+// The flags of `run` for failures: flight records, the limits of a stalled run, and restarts.
 
 #pragma once
 
@@ -21,21 +20,22 @@ namespace stagecraft {
 /// Flags as they were given.
 struct OversightFlags {
   std::string flight_records, deadline, check_finite = "on";
-  std::optional<int> restarts;  ///< none: without a supervisor
-  std::string supervised;       ///< the supervisor's folder, of a run that has one
-  int attempt = 0;              ///< of such a run: how many have failed before
+  std::optional<int> restarts;  ///< nothing: no supervisor
+  std::string supervised;       ///< the supervisor's folder, for a supervised run
+  int attempt = 0;              ///< for a supervised run: number of failed attempts before it
 };
 
 /// --flight-records --deadline --check-finite --restarts.
 void declare_oversight(CLI::App& app, OversightFlags& flags);
 
-/// What refers to `console` and `flags`. Throws Error (usage) for flags that are malformed.
+/// The oversight of these flags; it refers to `console` and `flags`. Throws Error (usage) for
+/// malformed flags.
 Oversight oversight_of(Console& console, const OversightFlags& flags, const FlightFolder& folder,
                        const std::string& plan_hash, Duration predicted_step);
 
-/// Does `body`, the run, as the flags say: in a process of its own that is started again, or here.
-/// `checkpoints`: the folder from which it can go on, or empty. `interrupt`: null in a rank that
-/// somebody else has started. Returns the exit code.
+/// Runs `body` in a supervised process with restarts, or in this one, as the flags say.
+/// `checkpoints`: the folder to resume from, or empty. `interrupt`: null in a rank started by a
+/// launcher. Returns the exit code.
 int run_under_oversight(Console& console, const OversightFlags& flags,
                         const std::string& checkpoints, Interrupt* interrupt,
                         const std::function<int(const FlightFolder&)>& body);

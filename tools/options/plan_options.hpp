@@ -1,4 +1,5 @@
-// What `import` needs besides a file with stages: MODEL, CLUSTER, and what the format leaves open.
+// The flags of `import` for files with stages: MODEL, CLUSTER, and the properties that the format
+// leaves open.
 
 #pragma once
 
@@ -15,7 +16,7 @@ namespace stagecraft {
 
 class Console;
 
-/// Flags as they were given; empty or 0: not at all.
+/// Flags as they were given; empty or 0: not given.
 struct PlanFlags {
   std::string model, cluster, precision, kernels, dispatcher, cuda_graphs, fp8_recipe, fused_loss,
       router_fusion, recompute_modules, overlap, optimizer, sharding, gradient_bucket, schedule,
@@ -25,19 +26,18 @@ struct PlanFlags {
   bool any() const;
 };
 
-/// NAME=VALUE, each. Throws Error (usage) for others, and for names that stand twice.
+/// Reads NAME=VALUE pairs. Throws Error (usage) for malformed pairs and repeated names.
 ScriptVariables read_variables(const std::vector<std::string>& words);
 
-/// MODEL as the file has it: the built-in model that it names or, of Megatron-LM, describes; empty
-/// if it has none. Throws Error (usage), with a command that writes the model, where it describes
-/// another one.
+/// The built-in model that the file names or, for Megatron-LM, describes; empty if there is none.
+/// Throws Error (usage), with a command that writes the model, if it describes another model.
 std::string model_in_file(const PlanImporter& importer, const std::string& content,
                           const std::string& path, const PlanFlags& flags);
 
 void declare_plan_flags(CLI::App& app, PlanFlags& flags);
 
-/// The question that the flags ask about a file with stages: MODEL and CLUSTER are loaded. Throws
-/// Error (usage) naming the flag that is wrong or missing.
+/// The question of the flags for a file with stages, with MODEL and CLUSTER loaded. Throws Error
+/// (usage), naming the flag that is wrong or missing.
 PlanQuestion question_from(Console& console, const PlanFlags& flags);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// What `plan` is asked: the flags that say which plans are allowed, as the planner's question.
+// The flags of `plan` that define the planner's problem.
 
 #pragma once
 
@@ -29,7 +29,7 @@ struct PlanningOptions {
                      sequence_parallel = "auto", context_parallel = "auto",
                      expert_parallel = "auto", expert_tensor_parallel = "auto";
   double expert_load = 1;
-  int expert_nodes = 0;  ///< 0: not said
+  int expert_nodes = 0;  ///< 0: not given
   DeviceOptions devices;
   std::string memory_limit, recompute = "auto", objective = "step", gradient_bucket;
   std::vector<std::string> fix;
@@ -40,24 +40,24 @@ struct PlanningOptions {
   std::int64_t sequence = 0;
   RequestOptions requests;
   std::string samples_per_replica;                     ///< --mbs
-  int pipeline = 0, virtual_stages = 0, replicas = 0;  ///< --pp, --vpp, --dp; 0: not said
+  int pipeline = 0, virtual_stages = 0, replicas = 0;  ///< --pp, --vpp, --dp; 0: not given
   int max_stages = 0;
   int min_layers_per_stage = 1;
   bool straight = false;
 };
 
-/// MODEL, CLUSTER and everything that a plan must keep to.
+/// Declares MODEL, CLUSTER and all constraints on plans.
 void declare_planning(CLI::App& app, PlanningOptions& options);
 
-/// The question; CLUSTER becomes one of the verb's inputs. Throws Error (usage) for flags that do
-/// not read or do not go together.
+/// The problem; CLUSTER is recorded as an input of the verb. Throws Error (usage) for malformed or
+/// contradicting flags.
 Problem planning_problem(Console& console, const PlanningOptions& options,
                          const LoadedProfile& loaded);
 
-/// What was said of plans: the rest are defaults, which may give way to what a framework has.
+/// Which properties the user set; all others are defaults, which a framework may override.
 SaidOfPlans said_of_plans(const PlanningOptions& options);
 
-/// What of it may surprise: sentences about defaults, and about flags without effect.
+/// Notes on defaults, and on flags without effect.
 std::vector<std::string> notes_on(const PlanningOptions& options, const Problem& problem);
 
 }  // namespace stagecraft

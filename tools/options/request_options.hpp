@@ -1,4 +1,4 @@
-// The flags that say which requests a plan for inference answers, the same for every verb.
+// The flags for the requests of a plan for inference, with the same meaning for every verb.
 
 #pragma once
 
@@ -14,19 +14,19 @@ class App;
 
 namespace stagecraft {
 
-/// Flags as they were given, in tokens; 0: not said.
+/// Flags as they were given, in tokens; 0: not given.
 struct RequestOptions {
   std::int64_t prompt = 0, output = 0, chunk = 0;
 };
 
-/// --prompt-tokens, --output-tokens and --chunk-tokens; `of` begins their help, and says of which
-/// plans they are. Where there is a plan, what is not said is the plan's.
+/// --prompt-tokens, --output-tokens and --chunk-tokens; `of` begins their help, and says for which
+/// plans. For a given plan, the defaults are the plan's values.
 void declare_requests(CLI::App& app, RequestOptions& options, const std::string& of, bool has_plan);
 
 SaidOfRequests said_of_requests(const RequestOptions& options);
 
-/// The plan with the requests that the flags say. Throws Error (usage) where it trains, or has no
-/// positions for them.
+/// Sets the plan's requests by the flags. Throws Error (usage) if the plan trains, or if the
+/// model's positions do not suffice.
 void set_requests(const RequestOptions& options, LoadedPlan& loaded);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// The flags --risk and --spread, and what verbs show of how sure a step is.
+// The flags --risk and --spread, and the output of a step's uncertainty.
 
 #pragma once
 
@@ -15,28 +15,28 @@ class App;
 
 namespace stagecraft {
 
-/// Flags as they were given; empty: not at all.
+/// Flags as they were given; empty: not given.
 struct RiskOptions {
   std::string level, spreads;
 };
 void declare_risk(CLI::App& app, RiskOptions& options, const std::string& help);
 
-/// Throws Error (usage) for what does not read.
+/// Throws Error (usage) for malformed flags.
 std::optional<Risk> read_risk(const RiskOptions& options);
 
 /// "step 4.9s at p90 (p10 2.3s, p50 3.4s, p90 4.9s); standard deviations: compute 30 %, …".
 std::string risk_sentence(const StepInterval& interval, const Spreads& spreads,
                           const RiskLevel& level);
 
-/// The interval without steps in which the devices would compute more than their peak: `least` is
-/// the step at it, 0 where it is not known.
+/// The interval, limited to steps at which the devices do not exceed their peak compute: `least` is
+/// the step at the peak, 0 if unknown.
 StepInterval within_peak(StepInterval interval, Duration least);
 
-/// "in eight of ten cases 20.12 to 42.75 samples/s, as predictions from datasheet costs err"; where
-/// the one is more than three times the other, why no interval is told.
+/// "in eight of ten cases 20.12 to 42.75 samples/s, as predictions from datasheet costs err"; if
+/// the upper value exceeds three times the lower, the reason why no interval is given.
 std::string range_sentence(const Prediction& prediction, const StepInterval& interval);
 
-/// A rate that is predicted, and the least step there can be (`within_peak`).
+/// A predicted rate, and the least possible step (`within_peak`).
 struct PredictedRate {
   double samples_per_second = 0;
   Duration least_step{0};

@@ -1,5 +1,4 @@
-// What the verbs that simulate are asked about: schedules by name, their shapes, and what
-// instructions cost.
+// The flags of simulating verbs for schedules: names, shapes, and costs of instructions.
 
 #pragma once
 
@@ -27,19 +26,18 @@ struct ScenarioOptions {
   std::string transfer = "0ns";
   std::string recompute = "none";
   std::string message, bandwidth, activations;
-  std::string activations_for_weight;  ///< of `activations`, or a percentage; empty: all
+  std::string activations_for_weight;  ///< a size, with `activations`, or a percentage; empty: all
   std::optional<int> devices_per_node;
   std::string norm = "none";
-  std::string norm_time;  ///< empty: as `transfer`
+  std::string norm_time;  ///< empty: the same as `transfer`
 };
 
-/// --schedule, the flags of its shape, --microbatches, the durations, and what takes memory and
-/// bandwidth.
+/// --schedule, the flags of its shape, --microbatches, durations, memory and bandwidth.
 void declare_scenario(CLI::App& app, ScenarioOptions& options);
 
 /// One schedule in one shape.
 struct ScheduleSetting {
-  const ScheduleKind* kind = nullptr;  ///< none: the schedule of `file`
+  const ScheduleKind* kind = nullptr;  ///< null: the schedule of `file`
   ScheduleShape shape;
   std::shared_ptr<const TorchSchedule> file = {};
   GradientNorm norm = GradientNorm::none;
@@ -47,26 +45,26 @@ struct ScheduleSetting {
 std::string name_of(const ScheduleSetting& setting);
 
 /// All combinations of the lists, in the order schedules, stages, virtual stages, microbatches.
-/// Files say their shape themselves. Throws Error (usage) if a flag is missing or malformed.
+/// Files have their own shape. Throws Error (usage) if a flag is missing or malformed.
 std::vector<ScheduleSetting> settings_of(const ScenarioOptions& options, Console& console);
 
 /// schedule, stages, microbatches, virtual; the norm if there is one.
 nlohmann::ordered_json setting_json(const ScheduleSetting& setting);
 
-/// A setting as a program that passed `check`, and what its instructions cost.
+/// The checked program of a setting, with its costs.
 struct Scenario {
   ScheduleSetting setting;
   LowerOptions lowering;
   Program program;
   Costs costs;
-  Cluster cluster;  ///< generic devices with the links that flags give
+  Cluster cluster;  ///< generic devices with the links of the flags
 };
 
-/// What these flags of conditions mean for it; see `conditions.hpp`.
+/// The environment of these conditions for the scenario; see `conditions.hpp`.
 std::optional<Environment> environment_of(const ConditionOptions& options,
                                           const Scenario& scenario);
 
-/// Throws Error (usage) if the schedule refuses the shape or durations are missing.
+/// Throws Error (usage) if the schedule does not accept the shape, or if durations are missing.
 Scenario scenario_of(ScheduleSetting setting, const ScenarioOptions& options);
 
 }  // namespace stagecraft

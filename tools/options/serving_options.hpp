@@ -1,4 +1,4 @@
-// The flags that inference has besides, and what a simulation says about its requests.
+// The additional flags of inference, and the output of a simulation's request figures.
 
 #pragma once
 
@@ -20,7 +20,7 @@ struct ServingOptions {
 /// --prompt --cache-per-token.
 void declare_serving(CLI::App& app, ServingOptions& options);
 
-/// Nothing for schedules that train. Throws Error (usage) for flags that have no meaning there.
+/// The figures; nothing for schedules that train. Throws Error (usage) for flags that do not apply.
 std::optional<Serving> serving_of(const ServingOptions& options, const ScheduleSetting& setting,
                                   const Timeline& timeline);
 
@@ -29,7 +29,7 @@ nlohmann::ordered_json summary_json(const Summary& summary);
 /// inference {first_token, between_tokens, latency, requests_per_second, tokens_per_second,
 /// peak_cache_bytes[]}.
 void add_serving(nlohmann::ordered_json& result, const std::optional<Serving>& served);
-/// The same in two lines; empty without.
+/// The figures in two lines; empty without.
 std::string serving_text(const std::optional<Serving>& served);
 
 }  // namespace stagecraft

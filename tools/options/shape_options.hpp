@@ -14,7 +14,7 @@ class App;
 
 namespace stagecraft {
 
-/// That --microbatches and --warmup take.
+/// Maximum of --microbatches and --warmup.
 inline constexpr int most_microbatches = 10'000'000;
 
 /// Flags as they were given.
@@ -30,18 +30,18 @@ struct ShapeOptions {
 /// --stages --virtual --group --in-flight --decode-steps --warmup --pipes --sequence-chunks.
 void declare_shape(CLI::App& app, ShapeOptions& options);
 
-/// Throws Error (usage) for what is malformed, and for lists.
+/// Throws Error (usage) for malformed values and lists.
 ScheduleShape shape_from(const ShapeOptions& options, const ScheduleKind& kind, int microbatches);
 
-/// What all schedules of a sweep make together.
+/// Totals over all schedules of a sweep.
 struct Sweep {
   double points = 0;
   double instructions = 0;
 };
 
-/// Every combination of what lists and ranges give, in the order stages, virtual stages,
-/// microbatches, which count in `sweep`. Throws Error (usage) for what is malformed, and for more
-/// points or instructions than are worked out.
+/// All combinations of the values in lists and ranges, in the order stages, virtual stages,
+/// microbatches, added to the totals in `sweep`. Throws Error (usage) for malformed values, and for
+/// more points or instructions than the limits.
 std::vector<ScheduleShape> shapes_from(const ShapeOptions& options, const ScheduleKind& kind,
                                        const std::vector<int>& microbatches, Sweep& sweep);
 

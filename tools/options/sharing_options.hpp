@@ -1,4 +1,4 @@
-// The flags that say who shares the links of a cluster.
+// The flags for shared links of a cluster.
 
 #pragma once
 
@@ -13,7 +13,7 @@ class App;
 
 namespace stagecraft {
 
-/// Flags as they were given; empty: nobody shares.
+/// Flags as they were given; empty: links are not shared.
 struct SharingOptions {
   std::string sharing;
   std::optional<int> devices_per_link;
@@ -22,7 +22,7 @@ struct SharingOptions {
 /// --sharing, with this help, and --devices-per-link.
 void declare_sharing(CLI::App& app, SharingOptions& options, const std::string& help);
 
-/// Nothing where nobody shares. Throws Error (usage) for --devices-per-link alone.
+/// Nothing if links are not shared. Throws Error (usage) for --devices-per-link alone.
 std::optional<LinkSharing> read_link_sharing(const SharingOptions& options);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// --time-limit for verbs that have an answer or none: what takes longer ends with a sentence.
+// --time-limit for verbs without partial results: after the limit they end with a sentence.
 
 #pragma once
 
@@ -17,11 +17,11 @@ namespace stagecraft {
 /// --time-limit D, as it was given; empty: none.
 void declare_time_limit(CLI::App& app, std::string& limit);
 
-/// While it lives, the program ends within a second after the limit, whatever it is doing, with a
+/// During its lifetime, the program ends within a second after the limit, in any state, with a
 /// sentence and the exit code of an infeasible question. Without a limit it does nothing.
 class TimeLimit {
  public:
-  /// Throws Error (usage) for what is no duration.
+  /// Throws Error (usage) for a malformed duration.
   TimeLimit(Console& console, const std::string& limit);
 
  private:

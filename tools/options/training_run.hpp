@@ -1,4 +1,4 @@
-// A whole training run, in tokens: how long it takes, and what it costs.
+// A whole training run, in tokens: its duration and cost.
 
 #pragma once
 
@@ -26,22 +26,22 @@ struct TrainingRunFlags {
 /// --tokens and --price.
 void declare_training_run(CLI::App& app, TrainingRunFlags& flags);
 
-/// "a100=2.5/h": what an hour of such a device costs. Throws Error (usage) for a kind that the
+/// Sets a device kind's price per hour from "a100=2.5/h". Throws Error (usage) for a kind that the
 /// cluster does not have.
 void set_price(Cluster& cluster, const std::string& text);
 
-/// What was found out.
+/// The results for a training run.
 struct TrainingRun {
-  std::string tokens;  ///< as they were given
+  std::string tokens;  ///< number of tokens as given
   double count = 0;
   double steps = 0;
   double hours = 0;
   double device_hours = 0;
-  std::optional<double> cost;  ///< where all kinds of devices that the plan uses have a price
+  std::optional<double> cost;  ///< set if all device kinds of the plan have a price
 };
 
-/// Nothing without --tokens. The step counts with its part of failures, where they are. Throws
-/// Error (usage) for a number that is none, and a model whose samples are not sequences.
+/// Nothing without --tokens. With failures, the step includes its share of them. Throws Error
+/// (usage) for a malformed number, and for a model whose samples are not sequences.
 std::optional<TrainingRun> training_run(const std::string& tokens, const Plan& plan,
                                         const Cluster& cluster, Duration step);
 

@@ -1,4 +1,4 @@
-// What `advise` answers: edits as rows for people, and as JSON.
+// The output of `advise`: edits as table rows, and as JSON.
 
 #pragma once
 
@@ -9,13 +9,13 @@
 
 namespace stagecraft {
 
-/// Rows under a heading: step, difference from now, memory of the fullest device, and below each
-/// the flags of the target that change. Empty without rows.
+/// A table with a heading: per edit its step, difference from the present step, and memory of the
+/// fullest device, and below it the changed flags of the target. Empty without rows.
 std::string advice_table(std::string_view heading, const std::vector<AdvisedEdit>& edits,
                          bool unicode);
 
-/// now, edits[] (single ones and pairs, best first), together, closest, tried. `flags` are in the
-/// words of the target, with -> for what becomes another.
+/// now, edits[] (single edits and pairs, best first), together, closest, tried. `flags` are the
+/// target's, with -> between old and new values.
 nlohmann::ordered_json advice_json(const LoadedPlan& loaded, const Advice& advice);
 
 /// " --set tp=2 --set vpp=5".

@@ -1,5 +1,4 @@
-// How near to the best a plan is, in words: what was proved, of which plans, and what was not
-// tried.
+// Sentences on a plan's bound: what was proved, for which plans, and what was not tried.
 
 #pragma once
 
@@ -9,16 +8,16 @@
 
 namespace stagecraft {
 
-/// Whether the bound leaves out plans that may be faster: then it has to be said which it speaks
-/// of.
+/// Whether the bound leaves out plans that may be faster, so that the output must name the plans
+/// that it covers.
 bool has_scope(const SearchResult& search);
 
-/// "within 1.0 % of the optimum (6 simulated, 766 discarded) among plans …". Of a front: whether
-/// other plans may be better in both.
+/// "within 1.0 % of the optimum (6 simulated, 766 discarded) among plans …". For a Pareto front:
+/// whether other plans may be better in both.
 std::string certificate_sentence(const Problem& problem, const SearchResult& search, bool is_front);
 
-/// What a gap is due to: the bound that is lowest, and what it leaves out. A line; empty without a
-/// gap.
+/// The cause of a gap, in one line: the lowest bound, and what its relaxation ignores; empty
+/// without a gap.
 std::string looseness_sentence(const SearchResult& search);
 
 }  // namespace stagecraft

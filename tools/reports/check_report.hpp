@@ -1,4 +1,4 @@
-// What a check found, as people and programs read it.
+// The output of `check`, as text and as JSON.
 
 #pragma once
 
@@ -16,12 +16,12 @@ namespace stagecraft {
 /// Whether a framework runs a plan.
 struct FrameworkVerdict {
   const Target* target = nullptr;
-  std::vector<std::string> reasons;  ///< against it; empty: it runs
+  std::vector<std::string> reasons;  ///< reasons against the plan; empty: the framework can run it
 };
 
-/// Prints the report, and what became of the plan's bound if that was verified, and ends the verb.
+/// Prints the report, and the verification of the plan's bound if there is one, and ends the verb.
 /// Returns the exit code: 0, or 6 if the program is not safe, the bound does not hold, or the
-/// framework does not run the plan.
+/// framework cannot run the plan.
 int show_report(Console& console, const CheckReport& report,
                 const std::optional<Verification>& bound = {},
                 const std::optional<FrameworkVerdict>& framework = {});

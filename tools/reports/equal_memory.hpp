@@ -1,4 +1,4 @@
-// Schedules side by side, each with the same room for activations.
+// Comparison of schedules with equal memory for activations.
 
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace stagecraft {
 
-/// Prints a row per schedule, the fastest that fits first. Each uses the memory of
-/// `microbatches_in_flight` (by default as many as there are stages) as well as its knob allows;
-/// one that has no variant within it is shown with its smallest. Returns the exit code. Throws
-/// Error (usage) if no schedule takes the shape.
+/// Prints a row per schedule, the fastest that fits first. Each schedule's parameter is set to make
+/// the best use of the memory of `microbatches_in_flight` (default: the number of stages); a
+/// schedule without a variant that fits is shown with its smallest. Returns the exit code. Throws
+/// Error (usage) if no schedule accepts the shape.
 int compare_schedules(Console& console, const ScenarioOptions& options,
                       const ConditionOptions& conditions,
                       std::optional<int> microbatches_in_flight);

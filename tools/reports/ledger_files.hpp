@@ -1,4 +1,4 @@
-// Folders of measured sets, and the ledger as a page and a picture.
+// Loading of measured sets, and the ledger as a page and a plot.
 
 #pragma once
 
@@ -15,29 +15,30 @@ class App;
 
 namespace stagecraft {
 
-/// What a folder (searched with all below it, in the order of names) or a file holds.
+/// The contents of files and folders (searched recursively, in the order of names).
 struct MeasuredFiles {
   std::vector<MeasuredSet> sets;
-  std::vector<std::string> others;  ///< JSON files, tables and logs of no known format
+  std::vector<std::string> others;  ///< JSON files, tables and logs of unknown formats
 };
 
-/// Throws Error (usage) where nothing is there, and (input) where nothing of it is a measured set,
-/// with the known formats.
+/// Throws Error (usage) if a path does not exist, and Error (input), with the known formats, if
+/// there is no measured set.
 MeasuredFiles load_measured(const std::vector<std::string>& paths, const RunFileOptions& options,
                             Console& console);
 
-/// --device: where files do not say it.
+/// Declares --device, for files that do not name the device kind.
 void declare_run_options(CLI::App& app, RunFileOptions& options);
 
-/// A line of the summary: the set's name, claim, rows and fitted rows; of those held out mean,
-/// median, p90, most and bias of the error, rank correlation, regret, interval and how many are
-/// within. Empty where there is none, or no row.
+/// A line of the summary: the set's name, claim, rows and fitted rows; for held-out rows the mean,
+/// median, p90, maximum and bias of the error, rank correlation, regret, interval and the fraction
+/// within it. A cell is empty if it does not apply.
 std::vector<std::string> ledger_cells(const SetResult& result, bool unicode);
 
 /// Every row of every set, in Markdown.
 std::string ledger_page(const std::vector<SetResult>& results);
 
-/// Predicted over measured on logarithmic axes, a colour for each set; fitted rows are hollow.
+/// A plot of predicted over measured times on logarithmic axes, with a colour for each set; fitted
+/// rows are hollow.
 std::string ledger_plot(const std::vector<SetResult>& results);
 
 }  // namespace stagecraft

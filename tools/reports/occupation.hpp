@@ -1,5 +1,5 @@
-// How busy the machine was while something was measured on it: whether what was measured says
-// anything about a prediction.
+// How busy the machine was during a measurement, which decides whether the measurement can be
+// compared with a prediction.
 
 #pragma once
 
@@ -11,12 +11,13 @@
 
 namespace stagecraft {
 
-/// Of this process over some time, all its threads together.
+/// Figures of this process over a period, for all its threads together.
 struct Occupation {
-  std::int64_t descheduled = 0;  ///< times that a thread had to leave its core to another
-  double load = 0;               ///< of the machine over the last minute (getloadavg), at the start
-  int cores = 1;                 ///< that this process may use
-  int ranks = 1;                 ///< that worked in it
+  std::int64_t descheduled = 0;  ///< number of times that a thread was descheduled
+  double load = 0;               ///< load of the machine over the last minute (getloadavg), at the
+                                 ///< start
+  int cores = 1;                 ///< cores that this process may use
+  int ranks = 1;                 ///< ranks in this process
   double seconds = 0;
 };
 
@@ -32,15 +33,15 @@ class OccupationWatch {
   double load_ = 0;
 };
 
-/// Whether ranks waited for cores so often that times tell more of the machine than of the work:
-/// they were descheduled more than twenty times a second each, there are more of them than cores,
-/// or as many others wanted the cores before they began.
+/// Whether ranks waited for cores so often that times reflect the machine's load: each was
+/// descheduled more than twenty times a second, there are more ranks than cores, or the load at the
+/// start left too few cores.
 bool is_busy(const Occupation& occupation);
 /// "ranks were descheduled 312 times (78 a second), 4 ranks on 2 cores, load 5.2 before".
 std::string in_words(const Occupation& occupation);
 /// descheduled, load, cores, ranks, busy.
 nlohmann::ordered_json occupation_json(const Occupation& occupation);
-/// For a trace's file: "busy": the words, only where it was.
+/// Adds "busy" with the words to a trace's metadata, if the machine was busy.
 void add_occupation(std::map<std::string, std::string>& about, const Occupation& occupation);
 
 }  // namespace stagecraft

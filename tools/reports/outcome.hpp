@@ -1,4 +1,4 @@
-// What simulating a schedule in one shape gave: as JSON, and side by side in a sweep's table.
+// The outcome of simulating a schedule in one shape, as JSON and as a row of a sweep's table.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace stagecraft {
 
-/// What a row of a table says of a run.
+/// The figures of a run in a table's row.
 struct Figures {
   bool never_ends = false;
   Duration step{0};
@@ -31,19 +31,22 @@ Figures figures_of(const EventRun& run);
 struct Outcome {
   ScheduleSetting setting;
   std::string link_policy;                 ///< empty: asynchronous
-  EventRun run;                            ///< of one iteration
-  std::optional<Duration> steady_step;     ///< of one further iteration
-  std::optional<CycleMean> cycle_mean;     ///< of further iterations in the long run
-  std::optional<Summary> jittered;         ///< steps of many samples
-  std::optional<LongRun> long_run;         ///< with failures
-  std::optional<Serving> served;           ///< of inference
-  std::optional<Explanation> explanation;  ///< takes as long as simulating: only where it is shown
-  std::optional<Error> refusal;            ///< the schedule does not take the shape: nothing else
+  EventRun run;                            ///< the run of one iteration
+  std::optional<Duration> steady_step;     ///< time of one further iteration
+  std::optional<CycleMean> cycle_mean;     ///< the cycle that limits further iterations in the long
+                                           ///< run
+  std::optional<Summary> jittered;         ///< summary of many samples' steps
+  std::optional<LongRun> long_run;         ///< figures with failures
+  std::optional<Serving> served;           ///< figures of inference
+  std::optional<Explanation> explanation;  ///< set only if it is shown, since it takes as long as
+                                           ///< simulating
+  std::optional<Error> refusal;            ///< set if the schedule does not accept the shape; then
+                                           ///< all else is empty
 };
 
 /// "each further iteration takes 20ms"; empty without.
 std::string steady_sentence(const std::optional<Duration>& steady_step);
-/// steady_step_ns, and cycle_mean_ns (a fraction where the cycle takes several iterations); nothing
+/// steady_step_ns, and cycle_mean_ns (a fraction if the cycle spans several iterations); nothing
 /// without.
 void add_steady(nlohmann::ordered_json& result, const std::optional<Duration>& steady_step,
                 const std::optional<CycleMean>& cycle_mean);
@@ -51,7 +54,7 @@ void add_steady(nlohmann::ordered_json& result, const std::optional<Duration>& s
 /// jitter: {mean_ns, p50_ns, p95_ns, p99_ns}; nothing without.
 void add_jitter(nlohmann::ordered_json& result, const std::optional<Summary>& steps);
 
-/// waiting_for_memory_ns[] and stranded[], where anything waits or is.
+/// waiting_for_memory_ns[] and stranded[], if they are not empty.
 void add_conditions(nlohmann::ordered_json& result, const EventRun& run);
 
 /// The setting, and the fields of `simulate` or `refused`.
