@@ -1,5 +1,5 @@
-// Work that nobody waits for any longer: a search that is to end gives up the plan that it is
-// simulating, which may take many seconds, and answers with those it has.
+// Abandoning work: a search that must end gives up the plan that it is simulating, which may take
+// many seconds, and returns the plans that it has.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// What families are made of: attention, feed-forwards, experts, recurrences and norms, as steps.
-// Widths are in numbers of a token's row, whole (before devices divide them).
+// The building blocks of model families, as steps: attention, feed-forward layers, experts,
+// recurrences and norms. Widths are numbers of a token's row, before division among devices.
 
 #pragma once
 
@@ -34,7 +34,7 @@ struct GroupedAttention {
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
   std::int64_t key_value_heads = 0;
-  std::int64_t width = 0;        ///< of one head
+  std::int64_t width = 0;        ///< width of one head
   std::int64_t value_width = 0;  ///< 0: as `width`
   bool query_bias = false;
   bool key_bias = false;

@@ -33,15 +33,17 @@ struct DeviceKind {
   /// Runs a profile's times as they stand, whatever device they were measured on.
   bool generic = false;
   std::string source;
-  /// Of `memory`, what no plan gets: the framework's context, buffers of its communication library,
-  /// what its allocator cannot use. `reserve_source` says where the figure is from.
+  /// The part of `memory` that plans cannot use: the framework's context, buffers of its
+  /// communication library, and memory that its allocator cannot use. `reserve_source` is the
+  /// source of the figure.
   Bytes reserve = 0;
   std::string reserve_source;
-  std::optional<double> price_per_hour;  ///< of one device, in any currency; datasheets have none
+  std::optional<double> price_per_hour;  ///< price of one device, in any currency; datasheets have
+                                         ///< none
   bool operator==(const DeviceKind&) const = default;
 };
 double peak_flops(const DeviceKind& kind, Precision precision);
-/// What plans may use of a device's limited memory.
+/// The part of a device's limited memory that plans may use.
 inline Bytes usable_memory(const DeviceKind& kind) {
   return kind.memory - kind.reserve;
 }
@@ -65,7 +67,8 @@ struct Level {
   /// Network ports of each box, of a device or more each, that collectives use side by side. The
   /// innermost level has none.
   int rails = 1;
-  /// At least 1: so many times what the level carries could be sent into it by all ports below.
+  /// Oversubscription, at least 1: the rate of all ports below the level, relative to the rate of
+  /// the level.
   double oversubscription = 1;
   bool operator==(const Level&) const = default;
 };
@@ -85,8 +88,8 @@ struct Cluster {
   std::vector<Level>
       levels;  ///< outermost first; the product of the counts is the number of devices
   std::vector<LinkOverride> overrides;
-  /// Where each device stands, in positions that levels and overrides speak of; empty: at its own
-  /// number. Files have none: it is for searches that take the devices in another order.
+  /// The position of each device, to which levels and overrides refer; empty: its own number. Files
+  /// have none; searches use it to take the devices in another order.
   std::vector<int> positions = {};
   bool operator==(const Cluster&) const = default;
 };
@@ -104,9 +107,9 @@ int position_of(const Cluster& cluster, int device);
 std::vector<int> positions_of(const Cluster& cluster, std::vector<int> devices);
 /// The link from one device to another (different) one.
 Link link_between(const Cluster& cluster, int from, int to);
-/// The same from one position to another.
+/// The link from one position to another.
 Link link_of_positions(const Cluster& cluster, int from, int to);
-/// What is slower of each: latency and bandwidths.
+/// The link with the slower of both latencies and bandwidths.
 Link slower(const Link& a, const Link& b);
 /// The slowest link among the devices: what a ring over them runs at.
 Link group_link(const Cluster& cluster, const std::vector<int>& devices);
@@ -132,10 +135,10 @@ std::vector<std::string> builtin_clusters();
 /// A level without one takes the device kind's own. Throws Error (usage) that says what is wrong
 /// and where in the text.
 Cluster parse_cluster(std::string_view text);
-/// The same expression with fewer devices in each innermost part: the largest power of two, of
-/// which degrees of parallelism are made ("4x72xgb200": "4x64xgb200", "gb200-nvl72": "64xgb200").
-/// Nothing where they are so many already, or fewer than six, or more than a box has, or where the
-/// text is no expression.
+/// The expression with the largest power of two of devices in each innermost part, which suits
+/// degrees of parallelism ("4x72xgb200": "4x64xgb200", "gb200-nvl72": "64xgb200"). Nothing if that
+/// is the number already, if there are fewer than six or more than a box has, or if the text is not
+/// an expression.
 std::optional<std::string> with_narrower_boxes(std::string_view text);
 /// In a sentence: that "144xgb300" are more devices than a box has, and so machines of one each,
 /// which few mean. Empty for other expressions, for those that say a link, and for other texts.

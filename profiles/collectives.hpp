@@ -1,5 +1,5 @@
-// How long a collective of so many bytes over these devices takes: by ring, tree or in phases level
-// by level, whichever is the quickest for its size, as NCCL chooses.
+// Times of collectives over a group of devices: by ring, tree or in phases level by level,
+// whichever is the fastest for the size, as NCCL chooses.
 //
 // Every algorithm costs latency for its longest chain of messages and bytes over the bandwidth of
 // the levels it crosses (alpha-beta, Hockney 1994). n members, p parts at a level, N bytes:
@@ -32,11 +32,11 @@
 namespace stagecraft {
 
 enum class Collective {
-  all_reduce,      ///< of `bytes` on each member
+  all_reduce,      ///< with `bytes` on each member
   reduce_scatter,  ///< `bytes` is what each has before
   all_gather,      ///< `bytes` is what each has afterwards
   all_to_all,      ///< `bytes` is what each sends, its own part included
-  broadcast,       ///< of `bytes` from one member
+  broadcast,       ///< with `bytes` from one member
 };
 enum class CollectiveAlgorithm { ring, tree, hierarchical, pairwise };
 
@@ -89,7 +89,8 @@ struct DeviceGroup {
 
 /// The group of these devices, in any order; each counts once.
 DeviceGroup device_group(const Cluster& cluster, std::vector<int> devices);
-/// So many members in each of so many boxes, with these links and ports ("rails") of each box.
+/// A group of `in_box` devices in each of `boxes` boxes, with these links and ports ("rails") per
+/// box.
 DeviceGroup boxes_group(int boxes, int in_box, const Link& inside, const Link& between, int rails);
 
 /// Hops and bytes of an algorithm, level by level: what both clocks below sum up.

@@ -1,5 +1,5 @@
-// What devices are called: which built-in kind a product, a line of some tool, or a generation of
-// devices is of.
+// Names of devices: finds the built-in kind of a product name, of a line of a tool's output, or of
+// a device generation.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace stagecraft {
 /// The built-in kind of a product, by its whole name: "h100" of "NVIDIA H100 80GB HBM3". Empty if
 /// it is of none.
 std::string device_kind_named(std::string_view product);
-/// The same of a line that has the name among other words; parts of a device (MIG) are of no kind.
+/// The kind named in a line with other words; parts of a device (MIG) have no kind.
 std::string device_kind_in(std::string_view line);
 
 /// Kinds of a compute capability in tenths (90 of 9.0) or of an instruction set ("gfx942"), the

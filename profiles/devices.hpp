@@ -20,23 +20,22 @@ struct KindLinks {
 /// The links of a built-in kind. Throws Error (usage) for an unknown one.
 KindLinks builtin_links(std::string_view kind);
 
-/// What joins a device to its peers in a box, link by link, and its slot. Rates are GB/s in one
-/// direction.
+/// The links of a device to its peers in a box, and its PCIe slot. Rates are GB/s in one direction.
 struct DeviceFabric {
   std::string_view name;   ///< "NVLink", "xGMI"; empty where devices have none
-  int links = 0;           ///< of one device
-  double link = 0;         ///< of one link, by the data sheet
-  double usable_link = 0;  ///< of one link, what NCCL (graph/topo.h) or RCCL count on
-  double pcie = 0;         ///< of the slot
+  int links = 0;           ///< number of links of one device
+  double link = 0;         ///< rate of one link, by the data sheet
+  double usable_link = 0;  ///< rate of one link that NCCL (graph/topo.h) or RCCL assume
+  double pcie = 0;         ///< rate of the slot
 };
-/// Of a built-in kind. Throws Error (usage) for an unknown one.
+/// The links of a built-in kind. Throws Error (usage) for an unknown one.
 DeviceFabric builtin_fabric(std::string_view kind);
 
 /// A kind of device as machines are made of it.
 struct KnownDevice {
   DeviceKind kind;
   KindLinks links;
-  DeviceFabric fabric;  ///< of a kind of one's own nothing is known: its links say all
+  DeviceFabric fabric;  ///< user-defined kinds have none: their links say all
 };
 /// A built-in kind by its name or product, or the only kind of a cluster's file, with that file's
 /// links. Throws Error (usage) for an unknown name, (input) for a file with several kinds.

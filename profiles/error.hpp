@@ -12,7 +12,8 @@
 
 namespace stagecraft {
 
-/// What went wrong, from the user's point of view. Each kind has its exit code (see `exit_code`).
+/// The kind of an error, from the user's point of view. Each kind has an exit code (see
+/// `exit_code`).
 enum class ErrorKind {
   usage,       ///< a flag or argument that cannot be understood: exit 2
   input,       ///< a file or value that is wrong: exit 3
@@ -45,7 +46,7 @@ class Error : public std::runtime_error {
   ErrorKind kind() const { return kind_; }
   const std::string& message() const { return message_; }
   const std::optional<SourcePlace>& place() const { return place_; }
-  /// What the user could do about it; may be empty.
+  /// The remedy; may be empty.
   const std::vector<std::string>& help() const { return help_; }
 
  private:

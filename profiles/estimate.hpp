@@ -1,4 +1,4 @@
-// What one layer computes and holds, before any device is asked how long it takes.
+// The work and memory of one layer, independent of a device's speed.
 
 #pragma once
 
@@ -14,11 +14,11 @@ struct LayerWork {
   double flops_backward_input = 0;
   double flops_backward_weight = 0;
   std::int64_t weights = 0;
-  std::int64_t expert_weights = 0;  ///< of them, of experts
+  std::int64_t expert_weights = 0;  ///< the experts' part of them
   Bytes input = 0;
   Bytes output = 0;
   Bytes saved = 0;    ///< with the output, which LayerCost counts apart
-  Bytes rebuilt = 0;  ///< of it what is cheap to have again: see `Kept::rebuilt`
+  Bytes rebuilt = 0;  ///< the part of it that is cheap to recompute: see `Kept::rebuilt`
   Bytes saved_for_weight = 0;
   Bytes workspace = 0;
 };
@@ -29,8 +29,8 @@ std::int64_t last_tokens(const CostSetting& setting);
 /// The same setting for its operations.
 WorkSetting work_setting(const CostSetting& setting);
 
-/// Of a transformer's layer. Throws Error (input) if the tensor-parallel
-/// degree does not divide the heads.
+/// The estimate of a transformer's layer. Throws Error (input) if the tensor-parallel degree does
+/// not divide the heads.
 LayerWork transformer_work(const Transformer& transformer, const Layer& layer,
                            const CostSetting& setting);
 

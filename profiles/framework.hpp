@@ -1,4 +1,5 @@
-// What runs a model's layers: whose kernels, how tokens get to experts, and what the host sends.
+// How a model's layers are executed: the framework's kernels, the dispatch of tokens to experts,
+// and the launching by the host.
 
 #pragma once
 
@@ -22,11 +23,11 @@ std::string_view to_string(Framework framework);
 /// "torchtitan" and others. Throws Error (input) with all of them.
 Framework read_framework(std::string_view name);
 
-/// What brings tokens to their experts and back.
+/// Dispatchers of tokens to their experts and back.
 enum class Dispatcher {
   alltoall,  ///< NCCL: a copy of a token for each of its experts
   deepep,    ///< one for each device that has any of them (DeepSeek-V3, section 3.2.2; DeepEP)
-  hybridep,  ///< the same (DeepEP's branch hybrid-ep), within racks of NVLink, too
+  hybridep,  ///< as deepep (its branch hybrid-ep), also within racks of NVLink
 };
 
 /// "alltoall", "deepep" or "hybridep".
@@ -62,7 +63,8 @@ CudaGraphs read_cuda_graphs(std::string_view name);
 /// The kernel of the loss (Megatron-LM's --cross-entropy-fusion-impl).
 enum class FusedLoss {
   none,    ///< PyTorch's operations one by one, in fp32
-  native,  ///< the same compiled, as far as messages between them allow (fused_cross_entropy.py)
+  native,  ///< the operations compiled, as far as messages between them allow
+           ///< (fused_cross_entropy.py)
   te,      ///< Transformer Engine's, in one pass and in training's precision
 };
 
@@ -82,8 +84,9 @@ RouterFusion read_router_fusion(std::string_view name);
 
 /// Messages of a layer that run beside its kernels.
 struct MessageOverlap {
-  bool tensor = false;   ///< of tensor-parallel peers, beside products (--tp-comm-overlap)
-  bool experts = false;  ///< of experts' peers, beside another microbatch's work
+  bool tensor = false;   ///< messages of tensor-parallel peers overlap with matrix products
+                         ///< (--tp-comm-overlap)
+  bool experts = false;  ///< messages of experts' peers overlap with another microbatch's work
                          ///< (--overlap-moe-expert-parallel-comm)
   bool empty() const { return !tensor && !experts; }
   auto operator<=>(const MessageOverlap&) const = default;
@@ -94,7 +97,7 @@ std::string_view to_string(const MessageOverlap& overlap);
 /// Throws Error (input).
 MessageOverlap read_message_overlap(std::string_view name);
 
-/// How layers whose costs are estimated run; what was measured is what it is.
+/// How layers with estimated costs run; it has no effect on measured costs.
 struct LayerKernels {
   Framework framework = Framework::megatron;
   Dispatcher dispatcher = Dispatcher::alltoall;

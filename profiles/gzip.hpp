@@ -9,9 +9,9 @@
 
 namespace stagecraft {
 
-/// What the bytes hold, if gzip made them; else the bytes. `file` is what errors call it, `most`
-/// how long the content may become. Throws Error (input) for files that are cut short or damaged,
-/// that hold more, or that another program compressed (zstd, xz, bzip2).
+/// The decompressed content of gzip data; other bytes are returned unchanged. `file` is the name in
+/// errors, `most` the maximum size of the content. Throws Error (input) for data that is truncated,
+/// damaged or too large, or compressed by another program (zstd, xz, bzip2).
 std::string inflated(std::string bytes, const std::string& file, Bytes most);
 
 /// "trace" of "run/trace.json" and of "run/trace.json.gz".

@@ -1,5 +1,5 @@
-// What `Json` is made of: a strict parser, and the place of every value in the text. For
-// profiles/*.cpp only.
+// The implementation of `Json`: a strict parser that records the place of every value in the text.
+// For profiles/*.cpp only.
 
 #pragma once
 

@@ -81,7 +81,7 @@ inline constexpr std::array kernel_constants{
                    "what a step takes besides"},
 };
 
-/// What to begin with on a device of this kind.
+/// The default constants of a device of this kind.
 KernelConstants usual_constants(std::string_view device);
 
 }  // namespace stagecraft

@@ -9,8 +9,8 @@
 
 namespace stagecraft {
 
-/// What the object leaves out is as in `usual`. Throws Error (input) at a name that is none, or a
-/// number out of its range.
+/// Constants that the object leaves out are taken from `usual`. Throws Error (input) at an unknown
+/// name, or a number out of its range.
 KernelConstants read_kernel_constants(const Json& json, KernelConstants usual);
 nlohmann::ordered_json write_kernel_constants(const KernelConstants& constants);
 

@@ -15,28 +15,28 @@
 
 namespace stagecraft {
 
-/// Where a group of devices is: so many of them in each node, joined by these links.
+/// The place of a group of devices: the number in each node, and the links that join them.
 struct GroupPlace {
   int members = 1;
   int in_node = 1;  ///< members that share a node
   Link inside;
-  Link between;   ///< of one port
+  Link between;   ///< rate of one port
   int rails = 8;  ///< ports of a node
 };
 
-/// What attention in 8 bits reaches of `attention_rate`, its casts apart.
+/// Rate of attention in 8 bits relative to `attention_rate`, without its casts.
 struct Float8Attention {
   double forward = 1;
   double backward = 1;
   bool operator==(const Float8Attention&) const = default;
 };
 
-/// What is not fitted with the constants, because few runs of one's own tell it apart from them.
+/// Rates that are not fitted with the constants, since a few runs cannot distinguish them.
 struct SharedRates {
   /// Products in 8 bits reach so much of their own peak, as part of `product_rate`.
   double float8_rate = 0.965;
-  /// What products lose beside sums and gathers that they hide, as part of these: both need memory
-  /// and multiprocessors.
+  /// Slowdown of matrix products by the sums and gathers that they hide, as a fraction of these:
+  /// both need memory and multiprocessors.
   double contention = 0.1;
   /// A step grows so much with each doubling of nodes, which all wait for the slowest.
   double straggling = 0.005;
@@ -51,8 +51,8 @@ struct SharedRates {
 };
 SharedRates shared_rates(std::string_view device);
 
-/// What Transformer Engine takes where nothing is said (`get_default_fp8_recipe`): `mxfp8` on
-/// devices that multiply it, else `delayed`.
+/// Transformer Engine's default recipe (`get_default_fp8_recipe`): `mxfp8` on devices that support
+/// it, else `delayed`.
 Float8Recipe usual_float8_recipe(std::string_view device);
 /// Why layers in this precision do not have the recipe they say, or a device does not; else empty.
 std::string against_float8_recipe(const LayerKernels& kernels, Precision precision,
@@ -66,7 +66,8 @@ std::string against_router_fusion(const LayerKernels& kernels, const Model& mode
 
 /// Why messages do not run beside kernels as they say; else empty.
 std::string against_overlap(const LayerKernels& kernels, const DeviceKind& device);
-/// Why selective recomputation does not do again what they say of this model's layers; else empty.
+/// The reason why selective recomputation cannot repeat these modules of this model's layers; else
+/// empty.
 std::string against_recompute_modules(const LayerKernels& kernels, const Model& model);
 
 /// `DeviceKind::efficiency` that the usual constants rest on: the built-in kind's own, A100's for
@@ -79,7 +80,8 @@ struct KernelSetting {
   KernelConstants constants;
   SharedRates rates;
   double peak = 1;              ///< FLOP/s of the precision
-  double wide_peak = 1;         ///< of what fp8 training computes in bf16; else the same
+  double wide_peak = 1;         ///< rate of the operations that fp8 training runs in bf16; else the
+                                ///< same
   double memory_bandwidth = 1;  ///< bytes per second
   GroupPlace tensor, context, expert, expert_tensor;
   bool overlapped_messages = false;   ///< tensor-parallel messages run beside the products
@@ -97,7 +99,7 @@ KernelSetting kernel_setting(const DeviceKind& device, Precision precision,
 /// (collectives.hpp), with the constants' latencies and rates; zero for one member.
 double collective_seconds(OperationKind kind, double bytes, const GroupPlace& place,
                           const KernelConstants& constants);
-/// The same of devices of a cluster, whose latencies count relative to `usual_hop`.
+/// The times on devices of a cluster, whose latencies count relative to `usual_hop`.
 double collective_seconds(OperationKind kind, double bytes, const DeviceGroup& group,
                           const KernelConstants& constants);
 /// An exchange as its links find it.
@@ -126,7 +128,7 @@ struct LayerSeconds {
   double recompute = 0;
   double backward_input = 0;
   double backward_weight = 0;
-  double messages = 0;  ///< of all these, spent in collectives
+  double messages = 0;  ///< part of all these that is collectives
 
   double backward() const { return backward_input + backward_weight; }
 };
@@ -138,7 +140,7 @@ using MessageSeconds = std::function<double(const Operation&)>;
 /// the setting's places only the numbers of members count.
 LayerSeconds layer_seconds(const LayerOperations& layer, Recomputed recompute,
                            const KernelSetting& setting, const MessageSeconds& message);
-/// Of the operations that make again what is cheap to have again (`Kept::rebuilt`).
+/// Time of the operations that recompute tensors of `Kept::rebuilt`.
 double rebuild_seconds(const LayerOperations& layer, const KernelSetting& setting);
 
 }  // namespace stagecraft

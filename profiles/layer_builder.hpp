@@ -12,7 +12,7 @@ struct DeviceShare {
 
   const Transformer& transformer;
   const WorkSetting& setting;
-  double tokens = 0;         ///< of the microbatch, on this device
+  double tokens = 0;         ///< tokens of the microbatch on this device
   double spread_tokens = 0;  ///< where sequence parallelism divides them, too
   double hidden = 0;
   double heads = 0;            ///< queries' heads here
@@ -30,7 +30,7 @@ class LayerBuilder {
   /// One that stays in 16 bits where others are in fp8: embedding, head, router (DeepSeek-V3,
   /// section 3.3.1).
   void wide_linear(std::string_view name, double tokens, double outputs, double inputs);
-  /// The same for `count` experts, each with its share of `tokens`.
+  /// Adds the product for `count` experts, each with its share of `tokens`.
   void grouped_linear(std::string_view name, double count, double tokens, double outputs,
                       double inputs);
   /// An operation without weights, limited by memory: bytes moved in each direction.
@@ -52,17 +52,19 @@ class LayerBuilder {
                PeerGroup group, double forward_bytes, double backward_bytes,
                const RowCopies& copies = {});
   void keep(std::string_view name, double bytes, bool core_attention = false);
-  /// The same of a tensor that is cheap to have again.
+  /// Adds a saved tensor that is cheap to recompute.
   void keep_or_rebuild(std::string_view name, double bytes);
-  /// What was added since there were so many operations makes it again.
+  /// The operations added since number `operations` recompute it.
   void rebuilds_since(std::size_t operations);
-  /// What was added since is one module of the framework, in forward and in backward.
+  /// Makes the operations added since number `operations` one module of the framework, in forward
+  /// and backward.
   void one_module_since(std::size_t operations);
-  /// What was added since is done so many times over, by modules of their own.
+  /// Repeats the operations added since number `operations` `times` times, as separate modules.
   void repeated_since(std::size_t operations, double times);
-  /// What was added since is so many kernels in forward and in backward.
+  /// Sets the number of kernels of the operations added since number `operations`, in forward and
+  /// backward.
   void kernels_since(std::size_t operations, double forward, double backward);
-  /// And for each of so many experts.
+  /// Sets the number of kernels for each of several experts.
   void parts_since(std::size_t operations, double experts, double forward, double backward);
   std::size_t operations() const { return layer_.operations.size(); }
   void weights(double elements, bool of_experts = false);
@@ -126,9 +128,9 @@ void add_combine(LayerBuilder& layer, const RowCopies& copies, double width);
 /// of last tokens and the choice among them.
 void add_logits_and_loss(LayerBuilder& layer, double rows, std::int64_t outputs);
 
-/// What tensor-parallel peers exchange before a layer's first product and after its last.
+/// Adds the messages of tensor-parallel peers before a layer's first product and after its last.
 void gather_tokens(LayerBuilder& layer, std::string_view name);
-/// The same where each token's row has so many elements.
+/// Adds these messages for rows of `width` elements.
 void gather_rows(LayerBuilder& layer, std::string_view name, double width);
 void sum_tokens(LayerBuilder& layer, std::string_view name);
 /// A norm over the hidden width: keeps its input.

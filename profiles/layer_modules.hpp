@@ -1,4 +1,4 @@
-// Modules of a layer that backward may do again by themselves, as Megatron-LM names them.
+// Modules of a layer that can be recomputed separately, with Megatron-LM's names.
 
 #pragma once
 
@@ -45,7 +45,7 @@ class LayerModules {
   unsigned bits_ = 0;
 };
 
-/// Of words those that are modules, and the first that is none.
+/// The words that are modules, and the first word that is not.
 struct KnownLayerModules {
   LayerModules modules;
   std::string unknown;
@@ -57,7 +57,7 @@ LayerModules read_layer_modules(std::string_view words);
 /// "layernorm+moe_act".
 std::string to_string(const LayerModules& modules);
 
-/// Those that any layer of the model has.
+/// The modules that some layer of the model has.
 LayerModules modules_of(const Model& model);
 
 /// Whether an operation is done again, or a tensor not kept, with these modules of its layer.

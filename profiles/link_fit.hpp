@@ -12,7 +12,7 @@
 
 namespace stagecraft {
 
-/// What a program of nccl-tests (or RCCL-tests) measures.
+/// The collective that a program of nccl-tests (or RCCL-tests) measures.
 enum class MeasuredOperation {
   all_reduce,
   reduce_scatter,
@@ -58,13 +58,13 @@ struct MeasuredCollective {
   double in_place = 0;      ///< seconds; 0 where it was not measured
 };
 
-/// What one run of one program printed, as text (through any launcher) or in its JSON file.
+/// The output of one run of one program, as text (through any launcher) or from its JSON file.
 struct CollectiveLog {
   MeasuredOperation operation = MeasuredOperation::all_reduce;
   std::string device;              ///< as the vendor calls it: "NVIDIA A100-SXM4-80GB"
   std::vector<std::string> hosts;  ///< of each rank
   std::vector<MeasuredCollective> rows;
-  std::vector<std::string> notes;  ///< what it leaves open and we decided
+  std::vector<std::string> notes;  ///< assumptions about properties that the output leaves open
 };
 
 bool looks_like_collective_log(std::string_view content);

@@ -12,7 +12,7 @@
 
 namespace stagecraft {
 
-/// What lies between two devices on PCIe, as `nvidia-smi topo -m` calls it; the nearest first.
+/// The PCIe path between two devices, as named by `nvidia-smi topo -m`; the nearest first.
 enum class PciPath {
   pix,   ///< one switch
   pxb,   ///< several switches
@@ -38,10 +38,11 @@ struct Machine {
   bool switched = false;
   bool links_unknown = false;  ///< the tool tells no NVLinks: those of the kind are taken
   std::vector<std::vector<PciPath>> paths;  ///< between devices, where they have no NVLink
-  std::optional<Bandwidth> pcie;            ///< of a device, one direction, where the tool says it
+  std::optional<Bandwidth> pcie;            ///< rate of a device in one direction, if the tool
+                                            ///< gives it
   std::vector<NetworkPort> ports;
-  std::vector<std::string> numa_nodes;  ///< of each device, as printed; may be empty
-  std::vector<std::string> notes;       ///< what the tool leaves open and was decided
+  std::vector<std::string> numa_nodes;  ///< name of each device as printed; may be empty
+  std::vector<std::string> notes;       ///< assumptions about properties that the tool leaves open
 };
 
 /// Ports that collectives run over: those behind one PCIe switch or several with a device (PIX,

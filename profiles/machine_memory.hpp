@@ -14,7 +14,7 @@ namespace stagecraft {
 /// STAGECRAFT_MEMORY ("8GiB"), if set, is a further limit.
 Bytes usable_memory();
 
-/// What the process's own limits leave it (RLIMIT_AS, RLIMIT_DATA), used or not.
+/// The process's own limit (RLIMIT_AS, RLIMIT_DATA), including memory in use.
 Bytes left_address_space();
 
 /// Throws Error (infeasible) in one sentence unless so much memory is left: "WHAT needs about 40GiB

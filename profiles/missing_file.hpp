@@ -18,8 +18,8 @@ namespace stagecraft {
 /// wrong with it.
 void require_file(const std::filesystem::path& path, const std::vector<std::string>& instead);
 
-/// Of these names, that which a file's name comes close to without its folder and its ending, as
-/// `did you mean "gpt2-124m"?`; empty if none does.
+/// A suggestion, `did you mean "gpt2-124m"?`: the name that is closest to the file's name without
+/// folder and extension; empty if none is close.
 std::string nearest_name(std::string_view file, const std::vector<std::string>& names);
 
 }  // namespace stagecraft

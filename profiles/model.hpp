@@ -17,8 +17,8 @@
 
 namespace stagecraft {
 
-/// What a layer computes. Planner and simulator never look at it; cost estimates and the executor
-/// do.
+/// The kind of a layer. Only cost estimates and the executor use it, not the planner or the
+/// simulator.
 enum class LayerKind {
   embedding,    ///< token (and learned position) embedding
   transformer,  ///< one pre- or post-norm transformer block: attention and feed-forward with their
@@ -44,7 +44,7 @@ enum class Precision {
   float16,
   float8,  ///< products of weights in 8 bits; all else, and what is kept, in bf16 (DeepSeek-V3,
            ///< section 3.3)
-  float8_with_attention,  ///< the same, and attention's products (Shah et al. 2024, section 3.3)
+  float8_with_attention,  ///< fp8, also for attention's products (Shah et al. 2024, section 3.3)
 };
 /// "fp64", "fp32", "bf16", "fp16", "fp8", "fp8+attention"
 std::string_view to_string(Precision precision);
@@ -53,7 +53,7 @@ Precision read_precision(std::string_view name);
 constexpr bool is_float8(Precision precision) {
   return precision == Precision::float8 || precision == Precision::float8_with_attention;
 }
-/// Of an element as it is kept.
+/// Bytes of a stored element.
 Bytes element_bytes(Precision precision);
 
 /// Experts lie in `count` equal groups, of which a router chooses `active` first and a token's
@@ -84,7 +84,7 @@ struct Experts {
   bool operator==(const Experts&) const = default;
 };
 
-/// What changes a transformer's results, but neither its parameters nor its costs.
+/// Properties that change a transformer's results, but neither its parameters nor its costs.
 struct Arithmetic {
   enum class Activation {
     usual,       ///< GELU in its tanh form; of a gate, SiLU
@@ -165,17 +165,17 @@ struct Transformer {
   std::int64_t prediction_modules = 0;  ///< multi-token prediction (DeepSeek-V3), after the blocks
   std::optional<Patches> patches;       ///< instead of tokens; `vocabulary` and `positions` follow
   std::optional<RotaryScaling> rotary_scaling;
-  /// Hidden states of a token side by side, which blocks hand on (hyper-connections, Zhu et al.
-  /// 2024; alternating updates, Baykal et al. 2023).
+  /// Number of hidden states per token that blocks pass on (hyper-connections, Zhu et al. 2024;
+  /// alternating updates, Baykal et al. 2023).
   std::int64_t streams = 1;
   Arithmetic arithmetic;
-  /// What else changes its results, but no cost, so that it can be planned and not trained: "its
-  /// activation is relu". Empty if nothing does.
+  /// Another property that changes its results but no cost, so that it can be planned but not
+  /// trained: "its activation is relu". Empty if there is none.
   std::string untrainable;
   bool operator==(const Transformer&) const = default;
 };
 
-/// What flows between the layers of a convolutional network: channels x size x size numbers.
+/// The tensor between the layers of a convolutional network: channels x size x size numbers.
 struct Image {
   std::int64_t channels = 0;
   std::int64_t size = 0;
@@ -187,8 +187,8 @@ struct Image {
 /// convolution has zeros around its image, so that it keeps the size.
 struct ImageLayer {
   Image input;
-  Image output;             ///< of a dense layer: as many channels as it is wide, of size 1
-  std::int64_t kernel = 1;  ///< of a pool: also its stride
+  Image output;             ///< output; of a dense layer, its width as channels, with size 1
+  std::int64_t kernel = 1;  ///< kernel size; of a pool, also its stride
   bool relu = false;        ///< max(0, x) of its output
   bool operator==(const ImageLayer&) const = default;
 };
@@ -206,8 +206,8 @@ struct Layer {
   std::int64_t output_elements = 0;
   /// Present when the executor can train the layer of a convolutional network.
   std::optional<ImageLayer> image;
-  /// Of a transformer's layer whose numbers are not those of `Model::transformer`: what it is made
-  /// of, in the order of computation. Parameters and costs are then sums over these.
+  /// For a transformer's layer that differs from `Model::transformer`: its steps, in the order of
+  /// computation. Parameters and costs are then sums over these.
   std::vector<Step> steps;
   bool operator==(const Layer&) const = default;
 };
@@ -232,9 +232,9 @@ struct Tie {
   bool operator==(const Tie&) const = default;
 };
 
-/// Layers in a topological order of their edges. Cutting the list anywhere gives two parts without
-/// backward edges, so contiguous ranges [first, end) are what stages are made of; branches are
-/// handed on across the cut (see `crossing`).
+/// Layers in a topological order of their edges. Every cut of the list gives two parts without
+/// backward edges, so stages are contiguous ranges [first, end); tensors of branches cross the cut
+/// (see `crossing`).
 struct Model {
   std::string name;
   std::int64_t sequence =
@@ -280,7 +280,7 @@ Model make_stepped(Model model, std::int64_t sequence);
 /// Whether `Model::transformer` alone does not describe its layers.
 bool has_steps(const Model& model);
 
-/// Of the modules for multi-token prediction, which the model can do without.
+/// The modules for multi-token prediction, which the model can be used without.
 std::int64_t prediction_parameters(const Model& model);
 
 /// The model at another sequence length: FLOPs and output sizes recomputed. Throws Error (input) if

@@ -16,9 +16,9 @@ NvlinkMatrix hybrid_cube_mesh();
 /// most there can be. Two devices have as many as links. At most 8 devices.
 int nvlink_rings(const NvlinkMatrix& links, const std::vector<int>& devices);
 
-/// What an all-reduce over these devices reaches, as nccl-tests' bus bandwidth in links: the rings;
-/// where there is none, a chain there and back, n/2(n-1) of which is a link (so that the bus
-/// bandwidth is 2(n-1)/n links); 0 where the devices are not connected.
+/// The bus bandwidth (as in nccl-tests) of an all-reduce over these devices, in links: the number
+/// of rings; without a ring, a chain in both directions, for which the bus bandwidth is 2(n-1)/n
+/// links; 0 if the devices are not connected.
 double nvlink_bus_links(const NvlinkMatrix& links, const std::vector<int>& devices);
 
 }  // namespace stagecraft

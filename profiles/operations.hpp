@@ -1,6 +1,6 @@
-// What a transformer's layers do on one device, operation by operation: the matrix products with
-// their shapes, attention, what memory bandwidth limits, and the messages between the devices that
-// share a layer. No device is asked how long anything takes; `kernel_times.hpp` does that.
+// The operations of a transformer's layers on one device: matrix products with their shapes,
+// attention, operations limited by memory bandwidth, and messages between the devices that divide a
+// layer. `kernel_times.hpp` gives their times on a device.
 
 #pragma once
 
@@ -18,7 +18,7 @@ struct WorkSetting {
   std::int64_t microbatch = 1;  ///< samples
   std::int64_t sequence = 0;    ///< tokens per sample, before context parallelism divides them
   int tensor_parallel = 1;
-  bool sequence_parallel = false;  ///< what is not divided by heads is divided by tokens
+  bool sequence_parallel = false;  ///< tensors that are not divided by heads are divided by tokens
   int context_parallel = 1;        ///< divides the tokens of all operations but attention
   int expert_parallel = 1;         ///< divides the experts
   int expert_tensor_parallel = 0;  ///< divides each expert's width; 0: as `tensor_parallel`
@@ -26,16 +26,16 @@ struct WorkSetting {
   Precision precision = Precision::bfloat16;
   Framework framework = Framework::megatron;
   Dispatcher dispatcher = Dispatcher::alltoall;
-  Float8Recipe float8_recipe = Float8Recipe::delayed;  ///< of what fp8 training rounds
+  Float8Recipe float8_recipe = Float8Recipe::delayed;  ///< recipe of fp8 training
   Recomputed recompute = Recomputed::none;
   bool fused_attention = true;  ///< scores are not written to memory (Dao et al. 2022)
   FusedLoss fused_loss = FusedLoss::none;
   RouterFusion router_fusion = RouterFusion::off;
-  /// Of inference: tokens that logits are wanted of, which nothing but the choice of a next token
-  /// reads. 0: all tokens', and their loss.
+  /// For inference: number of tokens whose logits are computed, only for the choice of the next
+  /// token. 0: logits of all tokens, and their loss.
   std::int64_t last_tokens = 0;
   bool dropout = false;         ///< masks are kept, a byte each
-  Bytes gradient_bytes = 4;     ///< of an element in which weight gradients are summed
+  Bytes gradient_bytes = 4;     ///< bytes of an element of summed weight gradients
   bool grouped_experts = true;  ///< one product for all experts of a device, else one for each
   bool operator==(const WorkSetting&) const = default;
 };
@@ -46,7 +46,7 @@ enum class OperationKind {
   /// sees at most, `n` the width of a head.
   attention,
   traffic,         ///< limited by memory bandwidth
-  all_reduce,      ///< of `bytes`, over the peers of `group`
+  all_reduce,      ///< message of `bytes`, over the peers of `group`
   all_gather,      ///< `bytes` is what each has afterwards
   reduce_scatter,  ///< `bytes` is what each has before
   all_to_all,      ///< `bytes` is what each sends, its own part included
@@ -75,9 +75,9 @@ struct Operation {
   double flops = 0;  ///< two for each multiply-add
   double bytes = 0;  ///< read and written, or sent
   PeerGroup group = PeerGroup::tensor;
-  RowCopies copies;             ///< of what is sent
-  bool core_attention = false;  ///< what selective recomputation does again
-  bool narrow = false;          ///< what fp8 training computes in 8 bits: products, attention
+  RowCopies copies;             ///< precision of the message
+  bool core_attention = false;  ///< repeated by selective recomputation
+  bool narrow = false;          ///< run in 8 bits by fp8 training: products, attention
   bool flash2 = false;          ///< attention by FlashAttention 2, not the device's best kernel
   bool rebuilds = false;        ///< makes what `Kept::rebuilt` names again
   bool routed = false;          ///< between a router's exchanges: of as many tokens as came
@@ -106,27 +106,28 @@ struct Kept {
   bool routed = false;  ///< of as many tokens as came to the experts
 };
 
-/// Everything a layer does for one microbatch, forward first, in the order of computation; and what
-/// it keeps if nothing is recomputed, its input included, its output not. `weights` are the
-/// elements on this device, of which `expert_weights` are spread by expert parallelism.
+/// All operations of a layer for one microbatch, forward first, in the order of computation; and
+/// the bytes that it saves without recomputation, including its input, without its output.
+/// `weights` are the elements on this device, of which `expert_weights` are divided by expert
+/// parallelism.
 struct LayerOperations {
   std::vector<Operation> operations;
   std::vector<Kept> kept;
   std::int64_t weights = 0;
   std::int64_t expert_weights = 0;
-  Bytes input = 0;    ///< what backward needs if everything else is computed again
+  Bytes input = 0;    ///< bytes that the backward needs under full recomputation
   Bytes working = 0;  ///< the largest tensor that exists only while the layer computes
 };
 
-/// Throws Error (input) if a degree does not divide what it is to divide.
+/// Throws Error (input) if a degree does not divide the model evenly.
 LayerOperations layer_operations(const Transformer& transformer, LayerKind kind,
                                  const WorkSetting& setting);
 
-/// The same of a layer of the model, which may be described step by step.
+/// The operations of a layer of the model, which may be described step by step.
 LayerOperations layer_operations(const Transformer& transformer, const Layer& layer,
                                  const WorkSetting& setting);
 
-/// What stays in memory for one microbatch after forward, under this recomputation.
+/// Bytes saved for one microbatch after the forward, under this recomputation.
 Bytes kept_bytes(const LayerOperations& layer, Recomputed recompute);
 
 /// "all_to_all" for errors and tables.

@@ -20,8 +20,9 @@ struct Parallelism {
   int expert_tensor = 0;
   /// Tokens that the experts of the busiest device get, over the mean of all; 1: routing is even.
   double expert_load = 1;
-  /// The router chooses a token's experts on so many nodes at most (DeepSeek-V3, section 2.1.2):
-  /// one copy goes to each of these, which hands it on inside. 0: a copy to every expert.
+  /// Maximum number of nodes on which the router chooses a token's experts (DeepSeek-V3, section
+  /// 2.1.2): one copy goes to each of these nodes, which distributes it inside. 0: a copy to every
+  /// expert.
   int expert_nodes = 0;
   bool operator==(const Parallelism&) const = default;
 };

@@ -1,6 +1,6 @@
-// What the messages between a layer's peers take over a cluster's links: all-reduces, or gathers
-// and scatters, of tensor-parallel peers (Shoeybi et al. 2019, Korthikanti et al. 2022), the ring
-// of keys and values of context-parallel ones (Liu et al. 2023), and the exchange of tokens between
+// Times of the messages between a layer's peers over a cluster's links: all-reduces, or gathers and
+// scatters, of tensor-parallel peers (Shoeybi et al. 2019, Korthikanti et al. 2022), the ring of
+// keys and values of context-parallel peers (Liu et al. 2023), and the token exchange between
 // experts (Lepikhin et al. 2020).
 
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace stagecraft {
 
-/// Devices of a group: so many, each `stride` after the one before. The first stands where a part
-/// of the cluster begins, as long as groups of this size nest in its levels.
+/// The devices of a group: `count` devices with distance `stride`. The first one is at the start of
+/// a part of the cluster, if groups of this size nest in its levels.
 struct PeerSpan {
   int members = 1;
   int stride = 1;
@@ -26,13 +26,13 @@ Link span_link(const Cluster& cluster, const PeerSpan& span);
 /// The group of them, for collectives.
 DeviceGroup span_group(const Cluster& cluster, const PeerSpan& span);
 
-/// What a ring of keys and values adds to attention that is computed meanwhile, part by part:
-/// `bytes` go around in n - 1 messages, each beside 1/n of `attention`.
+/// The time that a ring of keys and values adds to overlapped attention: `bytes` go around in n - 1
+/// messages, each overlapped with 1/n of `attention`.
 Duration ring_exchange_time(const Link& link, int members, Bytes bytes, Duration attention);
 
-/// The costs, which leave messages out, with those of each layer's operations. Gathers for weight
-/// gradients run beside the products of the input's gradient. Layers are a transformer's. Throws
-/// Error (input) if a degree does not divide what it is to divide.
+/// Adds the messages of each layer's operations to costs without messages. Gathers for weight
+/// gradients overlap with the products of the input gradient. The layers must be a transformer's.
+/// Throws Error (input) if a degree does not divide the model evenly.
 std::vector<LayerCost> with_peer_messages(std::vector<LayerCost> costs, const Model& model,
                                           const Cluster& cluster, const DeviceKind& device,
                                           const CostSetting& setting);

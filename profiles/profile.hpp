@@ -17,7 +17,7 @@
 
 namespace stagecraft {
 
-/// What a number rests on.
+/// The provenance of a figure.
 enum class Provenance { measured, fitted, datasheet };
 std::string_view to_string(Provenance provenance);
 
@@ -31,20 +31,20 @@ struct SelectiveCost {
   bool operator==(const SelectiveCost&) const = default;
 };
 
-/// What one layer costs for one microbatch of the setting's size on one device (with its share of a
-/// tensor-parallel split). Memory figures are for the same microbatch; parameters are counted once
-/// per device.
+/// Costs of one layer for one microbatch of the setting's size on one device (with its share of a
+/// tensor-parallel split). Memory figures are for the same microbatch; parameters count once per
+/// device.
 struct LayerCost {
   Duration forward{0};
   Duration backward_input{
       0};  ///< gradient of the layer's input (and what the weight gradient needs)
   Duration backward_weight{0};  ///< gradients of the layer's weights
-  /// What the two take longer than a backward in one piece: both compute what either needs, and
-  /// each is begun by itself.
+  /// Extra time of both parts compared with a whole backward: both repeat common computations, and
+  /// each is launched separately.
   Duration split_overhead{0};
   Duration update{0};  ///< the optimizer's step on this layer's weights
-  /// Of `forward` and of `backward_input`, what messages between experts take, which other work may
-  /// hide (`ScheduleKind::hides_messages`).
+  /// The part of `forward` and of `backward_input` that is token exchange between experts, which
+  /// other work may hide (`ScheduleKind::hides_messages`).
   Duration forward_exchange{0}, backward_exchange{0};
 
   /// Kept from forward until the input gradient is done, besides the layer's input and output: a
@@ -54,11 +54,11 @@ struct LayerCost {
   /// `saved` it needs, and gradients.
   Bytes saved_for_weight = 0;
   Bytes output = 0;  ///< handed to later layers, and its gradient handed back
-  /// Of `output`, what no backward needs, so that a stage that has its readers does not keep it: a
-  /// residual that only passes by, or what a softmax read.
+  /// The part of `output` that no backward needs, so that a stage with its readers does not keep
+  /// it: a passing residual, or the input of a softmax.
   Bytes output_freed = 0;
   Bytes parameters = 0;  ///< weights, tied copies included where they are used
-  /// Of `parameters`, those of experts: their gradients and states are of the same part.
+  /// The experts' part of `parameters`; gradients and states have the same part.
   Bytes expert_parameters = 0;
   Bytes gradients = 0;
   Bytes optimizer =
@@ -80,7 +80,7 @@ struct LayerCost {
 /// again.
 LayerCost recomputed(LayerCost cost, Recomputed what);
 
-/// What costs depend on besides the layer.
+/// The properties that costs depend on besides the layer.
 struct CostSetting {
   std::string device;           ///< device kind name
   std::int64_t microbatch = 1;  ///< samples
@@ -88,9 +88,9 @@ struct CostSetting {
   int tensor_parallel = 1;
   Precision precision = Precision::float32;
   Parallelism parallelism = {};
-  LayerKernels kernels = {};  ///< of estimates; what was measured is what it is
-  /// Of estimates for inference: tokens of a microbatch that a pass computes at most, and logits of
-  /// samples' last tokens alone. 0: training, of all tokens at once.
+  LayerKernels kernels = {};  ///< for estimates; no effect on measured costs
+  /// For estimates of inference: maximum number of a microbatch's tokens in one pass, with logits
+  /// of the samples' last tokens only. 0: training, with all tokens at once.
   std::int64_t chunk = 0;
   std::int64_t ends = 0;  ///< samples that end in a pass; 0: all of the microbatch
   bool operator==(const CostSetting&) const = default;
@@ -104,7 +104,7 @@ struct TimeRange {
   bool operator==(const TimeRange&) const = default;
 };
 
-/// Of the times whose medians are a layer's cost.
+/// The spread of the times whose medians are a layer's cost.
 struct MeasuredRanges {
   TimeRange forward, backward_input, backward_weight, update;
   bool operator==(const MeasuredRanges&) const = default;
@@ -113,14 +113,14 @@ struct MeasuredRanges {
 struct ProfileEntry {
   CostSetting setting;
   std::vector<LayerCost> layers;  ///< one per layer of the model
-  /// Whether what tensor-parallel peers tell each other is part of the times. Where it is not, the
-  /// cluster's links say what it adds (peer_messages.hpp).
+  /// Whether the times include the messages of tensor-parallel peers. If not, they are added by the
+  /// cluster's links (peer_messages.hpp).
   bool has_peer_messages = true;
   std::vector<MeasuredRanges> ranges = {};  ///< one per layer, or none
   bool operator==(const ProfileEntry&) const = default;
 };
 
-/// Devices that a file of another planner names beside its model, all alike.
+/// The devices, all equal, that a file of another planner names beside its model.
 struct OwnDevices {
   int count = 1;
   int processors = 0;                            ///< CPUs beside them
@@ -139,7 +139,7 @@ struct Profile {
   std::optional<Link> hand_over;  ///< measured between ranks of the profiled machine
   std::optional<OwnDevices> devices;  ///< only where the imported file has them; never written
   std::string source;  ///< how it came about, in words: "PipeDream graph.txt", "measured on …"
-  std::vector<std::string> warnings;  ///< what looks odd in the imported file; never written
+  std::vector<std::string> warnings;  ///< oddities of the imported file; never written
   bool operator==(const Profile&) const = default;
 };
 
@@ -154,9 +154,9 @@ Profile reordered(Profile profile, const std::vector<int>& order);
 /// is never invented here.
 const ProfileEntry* find_entry(const Profile& profile, const CostSetting& setting);
 
-/// What the planner and the simulator cost layers with: the profile's entry for the setting, else
-/// the datasheet estimate, without peers' messages. Throws Error (input) listing what the profile
-/// holds when there is neither (opaque layers, generic device).
+/// The layer costs for planner and simulator: the profile's entry for the setting, else the
+/// datasheet estimate, without peers' messages. Throws Error (input), listing the profile's
+/// entries, if there is neither (opaque layers, generic device).
 std::vector<LayerCost> layer_costs(const Profile& profile, const DeviceKind& device,
                                    const CostSetting& setting);
 
@@ -181,7 +181,7 @@ struct LoadedProfile {
   Profile profile;
   std::string path;  ///< as given
   std::string hash;
-  std::string content;  ///< of the file; empty for a built-in model
+  std::string content;  ///< hash of the file; empty for a built-in model
 };
 LoadedProfile load_profile(std::string_view argument);
 

@@ -1,4 +1,4 @@
-// What backward does again so that forward need not keep it.
+// Recomputation: work that is repeated in the backward to save memory in the forward.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace stagecraft {
 
-/// What a layer does again.
+/// The recomputation of a layer.
 enum class Recomputed {
   none,
   selective,  ///< the attention between scores and weighted sum (Korthikanti et al. 2022)

@@ -1,5 +1,5 @@
-// What a served model keeps of a request between its tokens: keys and values of attention, and the
-// states of recurrences.
+// The state of a request that a served model keeps between tokens: keys and values of attention,
+// and states of recurrences.
 
 #pragma once
 

@@ -1,10 +1,10 @@
-// What layers cost where a model answers requests instead of being trained. A prompt is read chunk
-// by chunk, as servers do it (Agrawal et al. 2023, "SARATHI"; vLLM's --max-num-batched-tokens), so
-// that what a pass holds is that of a chunk, however long prompts are:
+// Costs of layers for serving requests. A prompt is processed in chunks, as servers do (Agrawal et
+// al. 2023, "SARATHI"; vLLM's --max-num-batched-tokens), so that the memory of a pass is that of a
+// chunk, for prompts of any length:
 //
 //   prompt   ▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓ ▓▓▓        each ▓▓▓ a pass of at most `chunk` tokens
 //
-// Of each request the last token alone has logits.
+// Only the last token of each request has logits.
 
 #pragma once
 

@@ -14,7 +14,7 @@
 
 namespace stagecraft {
 
-/// What a step does with each token's row.
+/// The operation of a step on each token's row.
 enum class StepKind {
   norm,         ///< of `inputs` numbers, `outputs` of which are trainable (weight, bias or neither)
   product,      ///< W x + b: `outputs` x `inputs`, `copies` of them of which a token takes `active`
@@ -30,7 +30,7 @@ enum class StepKind {
 };
 std::string_view to_string(StepKind kind);
 
-/// What tensor-parallel peers divide of a step.
+/// How tensor-parallel peers divide a step.
 enum class Split {
   none,     ///< each does all of it
   outputs,  ///< heads or columns: peers have the whole input, each a part of the output
@@ -79,8 +79,8 @@ void validate(const Step& step);
 std::int64_t parameters(const Step& step);
 std::int64_t parameters(const std::vector<Step>& steps);
 
-/// Of one sample of `tokens`, forward, two for each multiply-add; a causal mask counts in full, a
-/// window as the keys in it.
+/// FLOPs of the forward of one sample of `tokens`, two per multiply-add; causal attention counts in
+/// full, a window with the keys in it.
 double linear_flops(const Step& step, double tokens);
 double attention_flops(const Step& step, double tokens);
 

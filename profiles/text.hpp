@@ -37,7 +37,7 @@ Value read_choice(std::string_view what, std::string_view word, const Value (&va
   fail_choice(what, word, known);
 }
 
-/// The same for a word of the command line: an unknown one is an error of usage.
+/// As above for a word of the command line: an unknown one is an error of usage.
 template <class Value, std::size_t count>
 Value read_known(std::string_view what, std::string_view word, const Value (&values)[count]) {
   std::vector<std::string> known;

@@ -14,8 +14,8 @@
 namespace stagecraft {
 
 struct TrainedForm {
-  /// Of queries and keys, before the scores are made: for all heads one of a head's width (Qwen3),
-  /// or one over all heads (OLMo 2).
+  /// Norms of queries and keys before the scores: one of a head's width for all heads (Qwen3), or
+  /// one over all heads (OLMo 2).
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   bool norms_before = true;   ///< attention and feed-forward
   bool norms_behind = false;  ///< them: instead (OLMo 2), or as well (Gemma 3)
@@ -32,13 +32,14 @@ std::optional<TrainedForm> trained_form(const Transformer& transformer, const La
 /// Why the executor does not train the transformer's layer; "" if it does.
 std::string reason_against_training(const Model& model, const Layer& layer);
 
-/// Why the layer is not divided among so many tensor-parallel peers; "" if it is.
+/// The reason why the layer cannot be divided among this many tensor-parallel peers; "" if it can.
 std::string reason_against_dividing(const Transformer& transformer, const Layer& layer, int peers);
 
 /// Of a head's numbers those that positions turn.
 std::int64_t turned_width(const Transformer& transformer);
 
-/// What GPUs do not compute of the layer, as the end of a sentence; "" if they do.
+/// The part of the layer that the CUDA backend does not support, as the end of a sentence; "" if it
+/// supports all.
 std::string only_on_cpus(const Transformer& transformer, const Layer& layer);
 
 /// Whether an embedding's or a head's steps are a `Transformer`'s: words, and positions if they are

@@ -1,4 +1,4 @@
-// What the layers of a transformer hold and compute, from its numbers alone.
+// Parameters and FLOPs of a transformer's layers, from its dimensions.
 
 #pragma once
 
@@ -19,7 +19,7 @@ std::int64_t layer_parameters(const Transformer& transformer, LayerKind kind);
 /// Matrices before a feed-forward's activation: SwiGLU has a gate beside the projection up.
 int projections_up(const Transformer& transformer);
 
-/// What block `block` of the model is: with experts after the first dense ones.
+/// The kind of block `block` of the model: with experts after the first dense ones.
 LayerKind block_kind(const Transformer& transformer, int block);
 
 /// Floating-point operations of the matrix products of one sample, forward: 2mnk each. Of these,

@@ -1,7 +1,7 @@
 // Quantities: time in whole nanoseconds, memory in bytes, bandwidth in bytes per second.
 //
-// What a user writes must carry its unit: "25GbE" (25 gigabit Ethernet, 3.125 GB/s), "25Gb/s" and
-// "25GB/s" differ, and "25" alone is an error that says so. Decimal prefixes are powers of 1000,
+// Quantities that a user writes must have a unit: "25GbE" (25 gigabit Ethernet, 3.125 GB/s),
+// "25Gb/s" and "25GB/s" differ, and "25" alone is an error. Decimal prefixes are powers of 1000,
 // "KiB MiB GiB TiB" powers of 1024.
 
 #pragma once

@@ -78,7 +78,7 @@ struct WeightUpdate {
 class Placement {
  public:
   virtual ~Placement() = default;
-  /// For the next tensor, of so many bytes.
+  /// Memory for the next tensor, of `bytes` bytes.
   virtual std::shared_ptr<void> place(Bytes bytes) = 0;
 };
 
@@ -88,12 +88,11 @@ class Backend {
 
   /// Uninitialised memory: in the placement, while there is one, else apart.
   Tensor allocate(std::vector<std::int64_t> shape, Precision precision);
-  /// The same for what products and losses alone look at: rows may lie further apart than they are
-  /// wide.
+  /// Allocates a tensor that only products and losses read: its rows may be padded.
   Tensor allocate_rows(std::vector<std::int64_t> shape, Precision precision);
   /// As this one lies in memory.
   Tensor allocate_like(const Tensor& tensor);
-  /// What the beginnings of such rows are a multiple of, in bytes: what the device reads fast.
+  /// Alignment in bytes of such rows, at which the device reads fast.
   virtual Bytes row_alignment() const { return 1; }
   /// From now on; null: none. It must outlive its use.
   void use(Placement* placement) { placement_ = placement; }
@@ -102,8 +101,7 @@ class Backend {
   virtual Tensor allocate_apart(std::vector<std::int64_t> shape, Precision precision) = 0;
   /// False of one that only allocates, and touches no memory (backends/dry.hpp).
   virtual bool has_numbers() const { return true; }
-  /// Tells tools that look for mistakes (the address sanitizer) that nobody may look at this
-  /// memory, or may again.
+  /// Tells the address sanitizer that this memory must not be accessed, or may be accessed again.
   virtual void forbid(const void*, Bytes) {}
   virtual void permit(const void*, Bytes) {}
 
@@ -147,7 +145,7 @@ class Backend {
   virtual void settle(const Tensor&) {}
   /// `from` and `to` may be another rank's tensors, behind that rank's signal.
   virtual void copy(const Tensor& from, Tensor& to) = 0;
-  /// The same numbers in the precision of `to`, rounded to nearest even.
+  /// Converts the numbers to the precision of `to`, rounded to nearest even.
   virtual void convert(const Tensor& from, Tensor& to) = 0;
   /// Whether no element is infinite or not a number.
   virtual Late<bool> is_finite(const Tensor& x) = 0;
@@ -330,8 +328,7 @@ class Backend {
 
   /// x *= factor.
   virtual void scale(double factor, Tensor& x) = 0;
-  /// Of each tensor the sum of its elements' squares, in an order that depends on their number
-  /// alone.
+  /// The sum of squares of each tensor's elements, in an order that depends only on their number.
   virtual std::vector<double> sums_of_squares(std::span<const Tensor> tensors) = 0;
 
  private:

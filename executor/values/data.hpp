@@ -54,7 +54,7 @@ struct TokenBlock {
 TokenBlock token_block(const Dataset& dataset, std::int64_t sequence, std::uint64_t seed,
                        std::int64_t first, std::int64_t count);
 
-/// One of so many equal pieces of all the block's sequences.
+/// One of several equal pieces of all the block's sequences.
 TokenBlock piece_of(const TokenBlock& block, std::int64_t sequence, int piece, int pieces);
 
 }  // namespace stagecraft

@@ -41,11 +41,11 @@ struct Tensor {
   std::int64_t elements_in_memory() const;
 };
 
-/// What sums, statistics, gradients of weights and an optimizer's numbers are kept in beside
-/// tensors of this precision: fp32 beside 16 bits, else the same.
+/// The precision of sums, statistics, weight gradients and optimizer states for tensors of this
+/// precision: fp32 for 16 bits, else the same.
 Precision precision_of_sums(Precision precision);
 
-/// Uninitialised memory of the process, of nobody's backend.
+/// An uninitialised tensor in process memory, without a backend.
 Tensor host_tensor(std::vector<std::int64_t> shape, Precision precision);
 /// The bytes of a tensor in the process's memory.
 std::span<std::byte> bytes_of(Tensor& tensor);
@@ -55,11 +55,11 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape);
 /// "[256, 16]".
 std::string to_text(const std::vector<std::int64_t>& shape);
 
-/// The same memory under another shape with as many elements.
+/// A view of the same memory with another shape and equally many elements.
 Tensor reshaped(const Tensor& tensor, std::vector<std::int64_t> shape);
 /// Rows [first, end) of the first dimension, sharing the memory.
 Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t end);
-/// Where the i-th part of so many elements begins: the parts are as equal as they can be.
+/// The beginning of the i-th of `parts` parts, which are as equal as possible.
 std::int64_t part_begin(std::int64_t elements, std::size_t i, std::size_t parts);
 /// The elements of the i-th part, as one row that shares the memory.
 Tensor shard_of(const Tensor& tensor, std::size_t i, std::size_t parts);

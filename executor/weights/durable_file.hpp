@@ -19,8 +19,8 @@
 
 namespace stagecraft {
 
-/// What is asked of the system, so that tests can let each call fail, or the power. As the
-/// functions of the same names: -1 and errno where they fail.
+/// The system calls used, so that tests can make each call fail, or simulate a loss of power. Like
+/// the functions of the same names, they return -1 and set errno on failure.
 class SystemCalls {
  public:
   virtual ~SystemCalls() = default;
@@ -36,8 +36,7 @@ class SystemCalls {
 /// The system's own.
 SystemCalls& system_calls();
 
-/// A file could not be written, nor could it be if all were done again: the disk is full, or nobody
-/// may write there.
+/// A file cannot be written, and repeating would not help: the disk is full, or access is denied.
 class NotWritten : public Error {
  public:
   explicit NotWritten(std::string sentence) : Error(ErrorKind::execution, std::move(sentence)) {}

@@ -1,4 +1,4 @@
-// What others call a model's weights, and how they lay them out.
+// Names and layouts of a model's weights in other systems.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Weights from and to files of others: see weights/names.hpp for what they are called there.
+// Reading and writing weights in other systems' files; their names there are in weights/names.hpp.
 
 #pragma once
 

@@ -13,8 +13,8 @@ namespace stagecraft {
 /// Work of one kind that the critical path passes `count` times.
 struct CriticalRun {
   int round = 0;            ///< runs of the same round alternate, `count` times each
-  int device = 0;           ///< of a message: the sender
-  std::optional<int> peer;  ///< of a message: the receiver
+  int device = 0;           ///< for a message, the sender
+  std::optional<int> peer;  ///< for a message, the receiver
   Op op = Op::forward;      ///< for a message, its send
   int stage = 0;
   int first_microbatch = 0;

@@ -19,7 +19,7 @@ namespace stagecraft {
 
 struct FailureModel {
   int devices = 1;
-  Duration between_failures{0};  ///< of one device, on average
+  Duration between_failures{0};  ///< mean time between failures of one device
   Duration checkpoint{0};        ///< time to write a checkpoint, without other work
   Duration interval{0};          ///< work between checkpoints
   Duration recovery{0};          ///< time from a failure until work continues: detection, restart,

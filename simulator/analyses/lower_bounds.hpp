@@ -1,16 +1,16 @@
 // Lower bounds on the step of a program over all orders of its lanes: for pruning before
 // simulation, and to show how much of a step is due to order.
 //
-// Of every work is known when what it needs can be there at the earliest (its head) and what must
-// still follow (its tail), by the waits alone. A device that does one thing at a time needs, for
-// any set J of its computations, at least
+// The waits alone give, for every work, the earliest time at which its inputs can be ready (its
+// head), and the time that must follow it (its tail). A device that runs one computation at a time
+// needs, for any set J of its computations, at least
 //
 //   least head in J  +  all of J  +  least tail in J                           (Carlier 1982)
 //
-// and the greatest of these is the length of its preemptive schedule in which, of what is ready,
-// the longest tail goes first (Jackson): an exact maximum over all 2^n sets in n log n. So a weight
-// gradient, which nothing waits for, fills a drain as in a zero-bubble schedule: sets without it
-// have the longer tails. A channel is a machine, too.
+// and the maximum over all 2^n sets is the length of the preemptive schedule that always runs the
+// ready computation with the longest tail (Jackson), which takes n log n time. A weight gradient,
+// for which nothing waits, can fill a drain as in a zero-bubble schedule, since sets without it
+// have longer tails. A channel is treated as a machine, too.
 //
 // Memory: with at most K microbatches in flight, each from the start of F to the end of its B for
 // at least a round trip R, m of them take m R / K. This makes 1F1B pay 2c per microbatch.

@@ -42,7 +42,7 @@ enum class LinkPolicy {
 std::string_view to_string(LinkPolicy policy);
 LinkPolicy read_link_policy(std::string_view name);
 
-/// What a message needs from its receiver before it starts.
+/// The condition at the receiver under which a message can start.
 enum class Protocol {
   eager,       ///< nothing
   rendezvous,  ///< the receive is posted: its turn has come (in_order), its exchange or batch has

@@ -69,13 +69,13 @@ void add_recomputation(Draft& draft);
 /// Adds sends and receives between stages on different devices, and the waits for them.
 void add_transfers(Draft& draft);
 
-/// What the schedule moves to a partner's memory and back.
+/// Adds the transfers of evicted activations to a partner's memory and back.
 void add_evictions(Draft& draft);
 
 /// Gradients summed over replicas and copies, then over tied stages.
 void add_reductions(Draft& draft);
 
-/// What the updates have to know of the norm of all gradients.
+/// Adds the works that give updates the norm of all gradients.
 void add_norm(Draft& draft);
 
 /// The optimizer's steps of each chunk.
@@ -150,7 +150,7 @@ int most_updates(const Program& program);
 /// Where tables of all chunks' updates have this one: `most_updates` entries for each chunk.
 std::size_t place_of_update(const Draft& draft, int chunk, int update);
 
-/// Whether stage + 1 takes over from this one: the last stage of a copy hands on to nobody.
+/// Whether this stage sends to stage + 1; the last stage of a copy does not.
 inline bool hands_on(const Program& program, int stage) {
   return (stage + 1) % (program.stages / program.pipes) != 0;
 }
@@ -165,7 +165,7 @@ int holders(const Draft& draft, int stage);
 /// How many of them hold each of its experts.
 int expert_holders(const Draft& draft, int stage);
 
-/// Whether the stage only hands on what it gets.
+/// Whether the stage is empty and only forwards messages.
 bool passes_on(const Draft& draft, int stage);
 
 /// Whether several chunks hold this stage's layers, and each keeps a shard of the optimizer.

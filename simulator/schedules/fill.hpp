@@ -15,12 +15,13 @@ namespace stagecraft {
 using PreferredOrder = std::vector<std::vector<Instruction>>;
 
 struct FillPolicy {
-  int lookahead = 1;     ///< instructions may overtake within so many places of the preferred order
+  int lookahead = 1;     ///< number of places of the preferred order within which instructions may
+                         ///< overtake
   Duration patience{0};  ///< a W may start if it delays a known F or I by at most this
   bool later_stage_first = true;  ///< which of a device's stages gives its W first
 };
 
-/// What the clock counts with. Times are of one stage; memory is in units of one byte.
+/// Times and memory that the clock uses. Times are of one stage; memory is in bytes.
 struct FillCosts {
   Duration forward{0};
   Duration backward_input{0};

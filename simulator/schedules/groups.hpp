@@ -24,7 +24,7 @@ struct Turn {
 /// Every pair of a device's stage and a microbatch, in the order forwards take them, group by
 /// group.
 std::vector<Turn> forward_turns(const ScheduleShape& shape, int group);
-/// The same for backwards: the stages of each group reversed.
+/// The order of backwards: the stages of each group reversed.
 std::vector<Turn> backward_turns(const ScheduleShape& shape, int group);
 
 Instruction instruction_of(Op op, const Turn& turn, const ScheduleShape& shape, int device);

@@ -1,5 +1,5 @@
-// What DualPipe and DualPipeV share: the order of a device that overlaps forwards of one direction
-// with backwards of the other. Internal to simulator/schedules/.
+// Common part of DualPipe and DualPipeV: the order of a device that overlaps forwards of one
+// direction with backwards of the other. Internal to simulator/schedules/.
 
 #pragma once
 
@@ -14,7 +14,7 @@ namespace stagecraft {
 struct OverlappedPlace {
   int length = 1;
   int place = 0;
-  int microbatches = 1;  ///< of each direction, at least 2 · length
+  int microbatches = 1;  ///< microbatches of each direction, at least 2 · length
   int inward = 0;        ///< its stage of the direction that comes from outside
   int outward = 0;       ///< its stage of the direction that comes from the turn
 };

@@ -15,7 +15,7 @@ namespace stagecraft {
 Schedule empty_pipes(std::string_view name, const ScheduleShape& shape, int pipes,
                      int microbatches);
 
-/// What stands in one of Chimera's slots: this many instructions, each about 1/parts of a
+/// The contents of one of Chimera's slots: this many instructions, each for 1/parts of a
 /// microbatch.
 struct ChimeraSlot {
   int instructions = 1;

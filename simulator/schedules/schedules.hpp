@@ -33,8 +33,9 @@ struct ScheduleKind {
   StagePlacement placement;
   bool splits_backward;
   bool synchronous;
-  int weight_versions;  ///< of each stage, at the least; what an asynchronous policy keeps depends
-                        ///< on the device: see `weight_versions_in_words`
+  int weight_versions;  ///< minimum number of weight versions of each stage; the number of an
+                        ///< asynchronous policy depends on the device: see
+                        ///< `weight_versions_in_words`
   std::string_view constraints;
   std::string_view summary;
   WeightPolicy weights = WeightPolicy::flush;
@@ -155,8 +156,8 @@ inline constexpr std::array schedule_kinds{
                  "virtual stages = 1", "forwards only; each batch may come round again per token"},
 };
 
-/// Stages per device where nobody says how many: a schedule that interleaves has two, for with one
-/// it is another schedule.
+/// Default number of stages per device: two for a schedule that interleaves, since with one it
+/// would be another schedule.
 int usual_virtual_stages(const ScheduleKind& kind);
 
 /// The row of a name or alias. Throws Error (usage) with the known names and a suggestion.

@@ -1,4 +1,4 @@
-// What all schedule generators ask of their shape. Internal to simulator/schedules/.
+// Checks of a shape that all schedule generators share. Internal to simulator/schedules/.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace stagecraft {
 /// Throws Error (usage) unless there are devices, microbatches and virtual stages, and no decode
 /// steps where nothing is decoded.
 void require_positive_counts(std::string_view schedule, const ScheduleShape& shape);
-/// The same for schedules of one copy of the model and whole sequences: also refuses pipes and
+/// The checks for schedules with one model copy and whole sequences: also refuses pipes and
 /// sequence chunks.
 void require_counts(std::string_view schedule, const ScheduleShape& shape);
 

@@ -16,7 +16,7 @@ std::vector<Instruction> zero_bubble_order(const std::vector<Instruction>& forwa
                                            const std::vector<Instruction>& inputs, int warm_up,
                                            int lag);
 
-/// The same for a device that holds one stage.
+/// The order of a device that holds one stage.
 std::vector<Instruction> zero_bubble_order(int stage, int microbatches, int warm_up, int lag);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// The costs of instructions, looked up by op: for whoever times a program.
+// The costs of instructions by operation, for the engines that time a program.
 
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace stagecraft {
 
-/// What this chunk's compute takes; zero for messages, reductions and gathers, whose costs belong
-/// to channels and groups. (A fused pair's stands in `ChunkCosts::fused`.)
+/// Time of a compute operation of this chunk; zero for messages, reductions and gathers, whose
+/// costs belong to channels and groups. (A fused pair has `ChunkCosts::fused`.)
 Duration cost_of(const ChunkCosts& costs, Op op);
 
 }  // namespace stagecraft

@@ -16,7 +16,7 @@ enum class Op : std::uint8_t {
   backward_input,   ///< I: gradient of the stage's input only
   backward_weight,  ///< W: gradients of the stage's weights, after I
   recompute,        ///< R: the forward again, to rebuild activations that were not kept
-  // What lowering adds.
+  // Operations that lowering adds.
   send_activation,     ///< SF: from the stage to the next
   receive_activation,  ///< RF: the stage's input arrives
   send_gradient,       ///< SB: from the stage to the one before
@@ -30,7 +30,7 @@ enum class Op : std::uint8_t {
   send_validation,     ///< SV: the whole norm of the step before, to the device before, …
   receive_validation,  ///< RV: … which validates that step's update
   reduce_gradient,     ///< G: gradients summed over the stage's replicas
-  reduce_scatter,      ///< GS: the same, of which each replica keeps its shard
+  reduce_scatter,      ///< GS: reduce-scatter of gradients: each replica keeps its shard
   reduce_tied,         ///< T: gradients of tied weights summed over the stages that hold them
   reduce_norm,         ///< N: squares of the gradients summed over devices
   gather_parameters,   ///< P: updated shards collected (sharded optimizer)

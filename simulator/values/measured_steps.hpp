@@ -11,12 +11,13 @@
 namespace stagecraft {
 
 struct MeasuredWork {
-  /// Of compute: all that it waits for had happened, and its device had ended the compute and the
-  /// collective before; its start where nothing was before. Of a collective: all members had come.
+  /// The time at which the work could start. For compute: all its waits, and the device's previous
+  /// compute and collective, had ended; its own start if there was nothing before. For a
+  /// collective: all members had arrived.
   Duration ready{0};
   Duration start{0};
   Duration end{0};
-  /// What it took, and what its device did between: posting and handing over messages.
+  /// Its duration, and the device's time between works for posting and sending messages.
   Duration time() const { return end - ready; }
   Duration overhead() const { return start - ready; }
 };

@@ -68,11 +68,11 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// What messages carry.
+/// The contents of messages.
 enum class Cargo : std::uint8_t {
   activation,
   gradient,
-  evicted,     ///< what a forward saved, on its way to a partner's memory or back
+  evicted,     ///< saved activations, on the way to a partner's memory or back
   norm,        ///< the squares of the gradients of the devices so far
   validation,  ///< the norm of all gradients, on its way back
 };
@@ -84,7 +84,7 @@ struct Channel {
   int to = 0;    ///< chunk
   Cargo cargo = Cargo::activation;
   IndexRange rows;  ///< the samples of the microbatch each message carries; none of a norm
-  Bytes bytes = 0;  ///< of each message
+  Bytes bytes = 0;  ///< bytes of each message
   bool operator==(const Channel&) const = default;
 };
 
@@ -96,19 +96,20 @@ struct Group {
   bool operator==(const Group&) const = default;
 };
 
-/// What a buffer holds for its chunk.
+/// The role of a buffer for its chunk.
 enum class BufferRole : std::uint8_t {
   parameters,
   gradients,
   optimizer,
   input,  ///< the stage's input; for a stage fed on its own device this is also the producer's
           ///< output
-  saved,  ///< what the forward leaves for the backward
+  saved,  ///< activations that the forward saves for the backward
   saved_throughout,  ///< the part of it that the weight gradient needs, too
-  saved_for_weight,  ///< what the input gradient leaves for the weight gradient
-  past,              ///< what later pieces of the sequence look at, while the rest is not kept
-  past_gradients,    ///< the gradient of what they look at
-  evicted,           ///< what a partner's forward has left, while this device keeps it
+  saved_for_weight,  ///< tensors that the input gradient leaves for the weight gradient
+  past,              ///< tensors that later pieces of the sequence read, if the other activations
+                     ///< are not kept
+  past_gradients,    ///< gradient of those tensors
+  evicted,           ///< activations of a partner, while this device keeps them
   output,            ///< the stage's output, until it is sent
   output_gradient,   ///< arrives for the backward; from a next stage on the same device it is that
                      ///< one's input gradient
@@ -135,9 +136,9 @@ struct Work {
   Instruction instruction;
   int chunk = 0;
   Lane lane = Lane::compute;
-  std::optional<int> channel;  ///< of sends and receives
-  std::optional<int>
-      group;  ///< of collectives; a collective starts when its work on every member is ready
+  std::optional<int> channel;  ///< channel of sends and receives
+  /// Group of collectives. A collective starts when its work on every member is ready.
+  std::optional<int> group;
   std::optional<int> fused_with;  ///< the other half of a fused pair: both start when both are
                                   ///< ready, and end together
   int weight_version = 0;  ///< compute: the version it reads, counted from the program's start;
@@ -173,8 +174,8 @@ Sharding read_sharding(std::string_view name);
 enum class GradientNorm : std::uint8_t {
   none,
   global,          ///< every device: a small all-reduce stands before every update
-  post_validated,  ///< nobody: updates rely on the devices before theirs, and are validated while
-                   ///< the next step warms up (Qi et al. 2024, section 4)
+  post_validated,  ///< no device waits: updates use the norm of the devices before theirs, and are
+                   ///< validated while the next step warms up (Qi et al. 2024, section 4)
 };
 std::string_view to_string(GradientNorm norm);  ///< "none", "global", "post-validated"
 GradientNorm read_gradient_norm(std::string_view name);
@@ -189,8 +190,9 @@ struct CarriedWait {
 /// Microbatches that a program leaves out, because they do what those before the drain do: its
 /// times are those of the longer one, with what repeats counted (engines/repeats.hpp).
 struct LeftOut {
-  int microbatches = 0;  ///< of each pipe, as `Program::microbatches` counts them
-  int unit = 1;          ///< the order repeats after so many; divides them
+  int microbatches = 0;  ///< left-out microbatches of each pipe, counted as in
+                         ///< `Program::microbatches`
+  int unit = 1;          ///< the period of the order in microbatches; divides their number
   int first = 0;         ///< microbatches [first, end) are where it does
   int end = 0;
   int in_flight = 1;  ///< microbatches at once, at most
@@ -201,16 +203,15 @@ struct Program {
   int devices = 0;
   int stages = 0;
   int microbatches = 0;  ///< of each pipe
-  /// What there is beside them; nothing: the program is the whole of it.
+  /// Microbatches that the program leaves out; nothing: the program is complete.
   std::optional<LeftOut> left_out = {};
   int pipes = 1;  ///< see Schedule, as for the next five
   int sequence_chunks = 1;
   bool trains = true;
   int feedback = 0;
   WeightPolicy weights = WeightPolicy::flush;
-  /// Per stage: microbatches of each of its updates; empty when weights are flushed. It is the
-  /// schedule's number, but under stashing of replicas that take turns it is a round, so that each
-  /// has its part.
+  /// Per stage: microbatches per update; empty with a flush. It is the schedule's number, or a
+  /// round under stashing with round-robin replicas, so that each replica has its part.
   std::vector<int> update_every;
   Sharding sharding = Sharding::none;
   /// Data-parallel copies of all devices here, this one counted: members of its collectives that

@@ -13,14 +13,13 @@
 
 namespace stagecraft {
 
-/// What automatic schedules reckon with: times of a whole device and one microbatch. Only ratios
-/// matter.
+/// Hints for automatic schedules: times of a whole device for one microbatch. Only ratios matter.
 struct ScheduleHints {
   Duration forward{1'000};
   Duration backward_input{1'000};
   Duration backward_weight{1'000};
   Duration transfer{0};
-  Bytes saved = 1;             ///< what a forward keeps until I …
+  Bytes saved = 1;             ///< memory that a forward keeps until I …
   Bytes saved_for_weight = 1;  ///< … and the part of it that stays until W
   bool operator==(const ScheduleHints&) const = default;
 };
@@ -28,9 +27,9 @@ struct ScheduleHints {
 /// Which weights a microbatch meets, and when they are updated.
 enum class WeightPolicy {
   flush,          ///< one update at the end; every microbatch meets the weights before it
-  stashing,       ///< PipeDream: an update after each `update_every` microbatches; a forward takes
-                  ///< the newest weights of its device, its backward the same ones. Where replicas
-                  ///< take turns, after so many of each (1F1B-RR)
+  stashing,       ///< PipeDream: an update after each `update_every` microbatches; a forward uses
+                  ///< the newest weights of its device, and its backward the same. With round-robin
+                  ///< replicas, an update after that many of each replica (1F1B-RR)
   vertical_sync,  ///< PipeDream: as stashing, but every device uses the version that the first
                   ///< one used for the microbatch's forward
   double_buffered,  ///< PipeDream-2BW: batch t (of `update_every` microbatches) is computed with
@@ -40,7 +39,7 @@ enum class WeightPolicy {
 std::string_view to_string(WeightPolicy policy);
 WeightPolicy read_weight_policy(std::string_view name);
 
-/// What a schedule is made for. A *pipeline device* stands for all replicas and tensor-parallel
+/// The parameters of a schedule. A *pipeline device* stands for all replicas and tensor-parallel
 /// peers of its stages.
 struct ScheduleShape {
   int devices = 1;         ///< pipeline devices, p
@@ -62,9 +61,10 @@ struct ScheduleShape {
 struct Schedule {
   std::string name;
   int stages = 0;
-  int microbatches = 0;                           ///< of each pipe
+  int microbatches = 0;                           ///< number of microbatches of each pipe
   std::vector<int> device_of_stage;               ///< the pipeline device of each stage
-  std::vector<std::vector<Instruction>> devices;  ///< what each pipeline device computes, in order
+  std::vector<std::vector<Instruction>> devices;  ///< instructions of each pipeline device, in
+                                                  ///< order
 
   /// Complete copies of the model, each with its own microbatches. Stages are numbered copy by
   /// copy: stage s and stage s + stages / pipes hold the same layers.
@@ -80,12 +80,12 @@ struct Schedule {
   /// microbatches or stages run as one, overlapped. Empty: none.
   std::vector<std::vector<int>> fused = {};
   bool trains = true;  ///< without, there are forwards only
-  /// Of forward-only schedules: the first stage's F of microbatch k + feedback needs the last
-  /// stage's F of k, as a token that was made is the next one's input. 0: nothing comes back.
+  /// For forward-only schedules: the first stage's F of microbatch k + feedback needs the last
+  /// stage's F of k, since a generated token is the next input. 0: no feedback.
   int feedback = 0;
   WeightPolicy weights = WeightPolicy::flush;
-  int update_every = 0;  ///< microbatches per update, when weights are not flushed; see
-                         ///< `update_interval` for replicas that take turns
+  int update_every = 0;  ///< microbatches per update without a flush; see `update_interval` for
+                         ///< round-robin replicas
   bool operator==(const Schedule&) const = default;
 };
 
