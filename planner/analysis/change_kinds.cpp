@@ -136,8 +136,8 @@ const std::vector<ChangeKind>& change_kinds() {
       {"fp8-recipe", "fp8-recipe=mxfp8",
        "scaling recipe of fp8: delayed, tensorwise, blockwise or mxfp8"},
       {"linkN", "link0=50%", "bandwidth of a level of the cluster, outermost 0: a rate or a part"},
-      {"linkN.latency", "link0.latency=5us", "its latency"},
-      {"linkN.collective", "link0.collective=40GB/s", "its bandwidth in collectives"},
+      {"linkN.latency", "link0.latency=5us", "latency of that level"},
+      {"linkN.collective", "link0.collective=40GB/s", "bandwidth of that level in collectives"},
       {"deviceN.slow", "device5.slow=20%", "slowdown of one device's compute"},
   };
   return kinds;

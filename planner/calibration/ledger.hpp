@@ -94,7 +94,7 @@ bool has_enough_for_corrections(const MeasuredSet& set, const std::vector<int>& 
 /// where it is left out of the fit.
 std::optional<double> interval_of_others(const MeasuredSet& set, const std::vector<int>& rows,
                                          const Calibration& calibration, Claim claim);
-/// Of the rows that were not fitted, within that.
+/// Fraction of the held-out rows within the interval.
 double part_within(const SetResult& result, double interval);
 
 /// Rows to fit on, at most a quarter (but one), drawn with the seed; empty if the claim makes no
@@ -115,11 +115,12 @@ SetResult replay_usual(const MeasuredSet& set);
 /// Under each claim that makes sense, the narrower one first.
 std::vector<SetResult> replay_all(const MeasuredSet& set, std::uint64_t seed);
 
-/// So many rows that tell most about the constants: each time the one, of a half drawn with the
-/// seed, whose prediction is least certain after those before (no measured time is looked at).
+/// The rows that are most informative for the constants, chosen greedily: each time the row, out of
+/// half of them drawn with the seed, whose prediction is least certain after the rows before.
+/// Measured times are not used.
 std::vector<int> informative_rows(const MeasuredSet& set, std::size_t count, std::uint64_t seed);
 
-/// What an extra measurement would tell.
+/// The value of an additional measurement.
 struct NextMeasurement {
   std::string constant;  ///< whose interval is widest for its value
   std::string row;       ///< like this one

@@ -22,7 +22,7 @@ struct MeasuredRun {
   std::string model;  ///< runs of one are neighbours
   Recipe recipe;
   double seconds = 0;               ///< the median step
-  double spread = 0;                ///< of the steps: (p90 - p10) / median
+  double spread = 0;                ///< spread of the steps: (p90 - p10) / median
   int steps = 0;                    ///< measured after warming up; 0 where the file does not say
   std::optional<Bytes> memory;      ///< measured peak of the heaviest device that the file tells of
   bool memory_is_modelled = true;   ///< false: recipes do not tell what such a run keeps
@@ -31,7 +31,7 @@ struct MeasuredRun {
   std::string left_out;  ///< why it cannot be predicted; empty if it can
 };
 
-/// What the command line says where a file does not.
+/// Properties from the command line that a file does not give.
 struct RunFileOptions {
   std::string device;  ///< kind; empty: files must say it
 };
@@ -42,7 +42,7 @@ struct RunFormat {
   /// Throws Error (input) with the place of what cannot be understood, or cannot have run.
   std::vector<MeasuredRun> (*read)(std::string_view content, const std::string& file,
                                    const RunFileOptions& options);
-  std::string_view summary;  ///< what it is known by
+  std::string_view summary;  ///< name of the format
 };
 
 bool is_run_table(std::string_view content);

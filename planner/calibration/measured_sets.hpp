@@ -24,18 +24,19 @@ namespace stagecraft {
 struct MeasuredRow {
   std::string label;    ///< unique in its set
   std::string family;   ///< rows of one are neighbours: fitted all or not at all, out of family
-  std::string kind;     ///< of families: those fitted are of as many kinds as can be
+  std::string kind;     ///< kind of the family: fitted families are of as many kinds as possible
   std::string problem;  ///< rows of one are choices for the same task, for ranks and regret
-  std::string shape;    ///< of its layers on a device: rows of one share a correction in family
+  std::string shape;    ///< shape of its layers on a device: rows of one shape share a correction
+                        ///< in family
   double seconds = 0;   ///< measured, in the set's unit
-  double spread = 0;    ///< of the steps it is the median of: (p90 - p10) / median
-  int steps = 0;        ///< so many; 0 where nobody says
+  double spread = 0;    ///< spread of the steps whose median it is: (p90 - p10) / median
+  int steps = 0;        ///< number of these steps; 0 if unknown
   /// Predicted from constants, and a factor on the time of the blocks (1 without corrections).
   std::function<double(const KernelConstants&, double)> predict;
   std::optional<Bytes> memory;            ///< measured peak of the heaviest device
   std::optional<Bytes> predicted_memory;  ///< no constant enters
   bool in_8_bits = false;                 ///< products are
-  std::string predicted_by;  ///< what the recipe says of kernels, framework and overlaps, in words
+  std::string predicted_by;  ///< the recipe's kernels, framework and overlaps, in words
 };
 
 /// Measurements of one kind on one machine, that the same constants describe.
@@ -49,7 +50,7 @@ struct MeasuredSet {
   KernelConstants start;                   ///< the others stay as here
   /// The row to calibrate on, where a claim names it; else a quarter is drawn.
   std::optional<std::string> fit_on;
-  std::vector<std::string> assumptions;  ///< what the file leaves open and we decided
+  std::vector<std::string> assumptions;  ///< assumptions about properties that the file leaves open
   std::vector<std::string> left_out;     ///< rows that cannot be predicted, each with the reason
 };
 

@@ -39,17 +39,16 @@ class MegatronArguments {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-/// What the arguments train, on how many devices they are spread: all of the recipe but the device,
-/// replicas and microbatches.
+/// The recipe that the arguments describe, except the device, replicas and microbatches.
 Recipe recipe_of(const MegatronArguments& arguments);
 
 /// Of an element of the sums of gradients: as `--accumulate-allreduce-grads-in-fp32` of a dump of
 /// all arguments says, in which it is never missing.
 Bytes gradient_bytes_of(const MegatronArguments& arguments, Precision precision);
 
-/// What the host launches as CUDA graphs: layers (--external-cuda-graph, --enable-cuda-graph,
-/// --cuda-graph-impl local or transformer_engine), or a step (full_iteration, which is a scope of
-/// older releases).
+/// The CUDA graphs of the arguments: of layers (--external-cuda-graph, --enable-cuda-graph,
+/// --cuda-graph-impl local or transformer_engine), or of a step (full_iteration, which is a scope
+/// in older releases).
 CudaGraphs graphs_of(const MegatronArguments& arguments);
 
 /// Of `--moe-layer-freq`: how many blocks come before those with experts, in "1" and nothing none,

@@ -1,5 +1,5 @@
-// A training run as papers and launch scripts describe it, and what it should take: the closed form
-// of a flushed pipeline over the costs of operations. A hundred thousand are costed in a second.
+// A training run as papers and launch scripts describe it, with its predicted step: the closed form
+// of a flushed pipeline over the costs of operations. A hundred thousand recipes take a second.
 
 #pragma once
 
@@ -35,7 +35,7 @@ struct Recipe {
   int pipeline = 1;
   int virtual_stages = 1;
   int data = 1;
-  int microbatches = 1;  ///< of each replica, per step
+  int microbatches = 1;  ///< microbatches of each replica, per step
   WorkSetting work;
   bool sharded_optimizer = false;  ///< ZeRO-1: states and updates are divided over replicas
   int optimizer_instances = 1;     ///< groups of replicas, each of which has all states
@@ -45,18 +45,19 @@ struct Recipe {
   /// backward, the next block's meanwhile.
   bool sharded_parameters = false;
   bool overlapped_gradients = false;
-  /// What each replica updated of the weights is collected while the next step's first microbatch
-  /// goes forward.
+  /// The replicas' updated shards of the weights are collected during the forward of the next
+  /// step's first microbatch.
   bool overlapped_parameters = false;
-  bool overlapped_messages = false;  ///< of tensor-parallel peers, with the products
+  bool overlapped_messages = false;  ///< messages of tensor-parallel peers overlap with the
+                                     ///< products
   /// Between experts, with another microbatch's work (--overlap-moe-expert-parallel-comm).
   bool overlapped_exchanges = false;
   CudaGraphs graphs = CudaGraphs::none;
-  LayerModules again;  ///< of each layer, beside `work.recompute`
+  LayerModules again;  ///< recomputed modules of each layer, beside `work.recompute`
   /// Between stages, with other chunks' work; while the pipeline fills there is none.
   bool overlapped_transfers = false;
-  /// What each replica collects of its blocks' weights is in 8 bits (--fp8-param-gather); embedding
-  /// and head stay in the precision that they compute in.
+  /// Weights of blocks are collected in 8 bits (--fp8-param-gather); embedding and head stay in
+  /// their compute precision.
   bool float8_gathers = false;
   bool scatter_gather = false;  ///< tensor-parallel peers each send a part to the next stage
   int first_stage_blocks = 0;   ///< 0: even
@@ -67,7 +68,8 @@ struct Recipe {
   /// what the framework expects (Transformer Engine).
   bool weight_stubs = false;
   int optimizer_bytes = 12;  ///< per parameter: master weights and two moments
-  Bytes workspace = 0;       ///< what libraries of products keep (see `product_workspace`)
+  Bytes workspace = 0;       ///< workspace kept by matrix product libraries (see
+                             ///< `product_workspace`)
   bool operator==(const Recipe&) const = default;
 };
 
@@ -87,19 +89,20 @@ bool count_ends_as_blocks(Recipe& recipe);
 /// writes one makes the slowest stage as quick as can be: so does `recipe.layout` afterwards. Says
 /// whether that was so; not where blocks are even, or stages are told.
 bool balance_stages(Recipe& recipe, const KernelConstants& constants);
-/// Seconds of the first so many blocks for a microbatch, from none on, with the embedding before
-/// the first and the head behind the last.
+/// Prefix sums of the blocks' seconds per microbatch, from none on, with the embedding before the
+/// first and the head after the last.
 std::vector<double> block_sums(Recipe recipe, const KernelConstants& constants);
 
-/// A step in seconds, by what it is spent on; `messages` and `shards` are parts of `work`, the
-/// others sum to `step`.
+/// A step in seconds, by causes; `messages` and `shards` are parts of `work`, the others sum to
+/// `step`.
 struct StepSeconds {
   double step = 0;
-  double work = 0;       ///< of the slowest stage, collectives of its layers included
-  double messages = 0;   ///< of `work`, in those collectives
+  double work = 0;       ///< time of the slowest stage, with the collectives of its layers
+  double messages = 0;   ///< part of `work` in those collectives
   double fill = 0;       ///< filling and draining the pipeline
   double transfers = 0;  ///< between stages
-  double shards = 0;     ///< of `work`, in collecting weights and scattering gradients (ZeRO-2, 3)
+  double shards = 0;     ///< part of `work` for collecting weights and scattering gradients
+                         ///< (ZeRO-2, 3)
   double gradients = 0;  ///< sums and collections over replicas that nothing hides
   double update = 0;
   double other = 0;

@@ -11,7 +11,7 @@
 
 namespace stagecraft {
 
-/// What a launch script says of its model.
+/// The model that a launch script describes.
 struct ScriptModel {
   std::string builtin;  ///< the built-in model of these numbers; empty: there is none
   Model model;          ///< called as the script's file is, unless it is built in

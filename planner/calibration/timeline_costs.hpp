@@ -1,4 +1,4 @@
-// What a measured timeline says about costs: of layers, and of the links that its messages took.
+// Costs from a measured timeline: of layers, and of the links that its messages used.
 //
 //   timeline   F0.0 F0.1 B0.0 …   every step      a stage's forward: the mean of the middle half of
 //      │ typical_time                             all its microbatches in all steps
@@ -30,7 +30,7 @@ struct InstructionTimes {
   bool operator==(const InstructionTimes&) const = default;
 };
 
-/// Messages or collectives of one link, and what it is taken for.
+/// Messages or collectives of one link, and the link that they fit.
 struct LinkTimes {
   std::string what;  ///< "hand-over between ranks", "level 0 of the cluster", "link 0 -> 1"
   int count = 0;
@@ -54,14 +54,15 @@ TimelineCosts costs_from_timeline(const Plan& plan, const Compiled& compiled,
                                   const Profile& profile, const Cluster& cluster,
                                   const std::vector<MeasuredStep>& steps);
 
-/// Of transfers alike: the mean of the middle half, which no outlier moves. At least one time.
+/// The mean of the middle half of equal transfers' times, which is robust to outliers. Needs at
+/// least one time.
 Duration typical_time(std::vector<Duration> times);
 
 /// `whole` in parts that are in proportion to `weights` (equal ones where all are zero) and add up
 /// to it.
 std::vector<Duration> split(Duration whole, const std::vector<Duration>& weights);
 
-/// What took `time` when `bytes` moved in `rounds` rounds.
+/// A transfer of `bytes` in `rounds` rounds that took `time`.
 struct Transfer {
   int rounds = 1;
   Bytes bytes = 0;

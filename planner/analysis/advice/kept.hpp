@@ -1,4 +1,4 @@
-// What advice must leave as it is (`--keep`). For the sources of this folder.
+// The properties that advice must keep (`--keep`). For the sources of this folder.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace stagecraft::advising {
 /// Keys as `change_kinds` has them. Throws Error (usage) for names that are none, or not of plans.
 std::vector<std::string> keys_to_keep(const std::vector<std::string>& names);
 
-/// What of a plan goes by the key, as a text that is equal where it is. "order" is told by the
+/// The value of a key in a plan, as a text that is equal for equal values. "order" is judged by the
 /// changes themselves.
 std::string value_of(std::string_view key, const Plan& plan);
 

@@ -1,4 +1,4 @@
-// The degrees and samples of a plan whose stages are all alike. For the sources of this folder.
+// The degrees and samples of a plan of equal stages. For the sources of this folder.
 
 #pragma once
 

@@ -10,10 +10,10 @@
 
 namespace stagecraft::advising {
 
-/// What is shorter by less is no advice.
+/// Minimum relative gain of an edit.
 inline constexpr double least_gain = 0.001;
 
-/// Of the fullest device: its peak as a part of what may be used; 0 where that is unlimited.
+/// The peak of the fullest device as a fraction of its usable memory; 0 if that is unlimited.
 double part_of_memory(const Prediction& prediction);
 
 /// Less is better: what does not fit by how full it is, what fits by its step.
@@ -31,8 +31,8 @@ bool is_gain(const Prediction& next, const Prediction& before);
 /// Whether no edit within it does as well alone.
 bool beats_its_parts(const AdvisedEdit& pair, const std::vector<AdvisedEdit>& singles);
 
-/// Degrees without a pipeline make many edits that say nearly the same: so many of the first of
-/// them are left.
+/// Maximum number of edits to degrees without a pipeline, of which many are nearly equal; the first
+/// ones are kept.
 void leave_few_without_pipeline(std::vector<AdvisedEdit>& edits, int most);
 
 /// Whether another edit makes the same step in the same memory.

@@ -13,7 +13,7 @@ void set_training(const Wishes& wishes, const Profile& profile, Plan& plan);
 /// Throws Error (usage) where messages are to run beside kernels that the plan does not have.
 void require_overlap(const Wishes& wishes, const Plan& plan);
 
-/// What all stages recompute.
+/// Changes the recomputation of all stages.
 void set_recompute(const Wishes& wishes, const Model& model, Plan& plan);
 
 /// Samples per step and per microbatch.

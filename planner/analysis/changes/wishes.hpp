@@ -19,12 +19,13 @@ namespace stagecraft::what_if {
 
 /// From 1 to `most`. Throws Error (usage) for another value.
 std::int64_t whole_number(const Change& change, std::int64_t most);
-/// The same of what no more than devices can be of.
+/// Reads an integer that cannot exceed the number of devices.
 int small_number(const Change& change, int most = most_devices);
 
-/// Nobody means more.
+/// Upper limit of plausible values.
 inline constexpr double most_percentage = 1000;
-/// "50%" as 0.5; nothing for what is no percentage. Throws Error (usage) for one that nobody means.
+/// Reads "50%" as 0.5; nothing if the text is not a percentage. Throws Error (usage) for an
+/// implausible one.
 std::optional<double> percentage(const Change& change);
 
 /// The value as `parse` reads it, its complaint with the key in front.
@@ -37,7 +38,7 @@ Quantity quantity(const Change& change, Quantity (*parse)(std::string_view)) {
   }
 }
 
-/// The changes by their keys, each of which is looked at in its turn.
+/// The changes by their keys; each key is handled separately.
 class Wishes {
  public:
   /// Throws Error (usage) for a key that is given twice.

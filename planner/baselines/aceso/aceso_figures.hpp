@@ -12,8 +12,8 @@ inline constexpr double aceso_mebibyte = 1024.0 * 1024;
 
 /// Each layer is an operator, with a table for each share of a microbatch and degree that has
 /// costs; all links inside a node are as fast as the slowest there, and likewise between nodes.
-/// State beside the weights is spread as they are; an operator keeps what it saves and its output,
-/// and reserves its workspace. Throws Error (input) if no setting has costs.
+/// Optimizer state is divided like the weights; an operator keeps its saved activations and its
+/// output, and reserves its workspace. Throws Error (input) if no setting has costs.
 AcesoDatabase aceso_figures(const Problem& problem);
 
 /// Devices per node: those that the innermost links join.

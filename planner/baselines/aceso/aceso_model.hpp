@@ -1,7 +1,8 @@
 // Aceso's cost model (Liu et al., EuroSys 2024), as its released code computes it.
 //
-// The operators of a model form a chain; a stage is a range of it on t·d devices, all operators
-// alike: tensor-parallel degree t, d replicas that share each microbatch. With B microbatches
+// The operators of a model form a chain; a stage is a range of it on t·d devices, the same for all
+// its operators: tensor-parallel degree t, d replicas that share each microbatch. With B
+// microbatches
 //
 //   time    =  (B - 1) max t_i  +  sum of t_i
 //   t_i     =  forward + backward + recomputed forward + input transfer + output transfer
@@ -26,10 +27,10 @@
 
 namespace stagecraft {
 
-/// Of a MiB: the unit of sizes where they are whole numbers.
+/// Fraction of a MiB that is the unit of sizes as whole numbers.
 inline constexpr double aceso_thousandths = 1000;
 
-/// Nodes of alike devices.
+/// Nodes of equal devices.
 struct AcesoMachine {
   int devices = 1;
   int devices_per_node = 1;
@@ -58,12 +59,12 @@ struct AcesoFigures {
   std::vector<double> reserved;     ///< the part of it that Aceso calls reserved
 };
 
-/// What Aceso says of the plan. Throws Error (input) if a stage's microbatch and degree are in no
-/// table.
+/// Aceso's prediction of the plan. Throws Error (input) if no table has a stage's microbatch and
+/// degree.
 AcesoFigures evaluate(const AcesoDatabase& database, const AcesoMachine& machine,
                       std::int64_t global_batch, const AcesoPlan& plan);
 
-/// What recomputing adds to a stage, and the memory it then needs.
+/// The extra time of a stage's recomputation, and the memory that it then needs.
 struct AcesoRecompute {
   double time = 0;    ///< nanoseconds
   double memory = 0;  ///< thousandths of MiB
@@ -80,14 +81,14 @@ class AcesoCosts {
   int size() const { return static_cast<int>(chain_.size()); }
   /// Forward and backward of the operators [first, end).
   double work(int first, int end) const { return work_[index(end)] - work_[index(first)]; }
-  /// Time to receive the input of an operator, and to hand on its output.
+  /// Time to receive the input of an operator, and to send its output.
   double receive(int first, bool between_nodes) const;
   double send(int last, bool between_nodes) const;
   double reserved(int first, int end) const;
   /// Memory if nothing is recomputed.
   double memory(int first, int end, int behind) const;
   double memory(int first, int end, int behind, const std::vector<char>& recomputes) const;
-  /// The same without the input, so that it grows with the range.
+  /// The time without the input, which grows with the range.
   double growing_memory(int first, int end, int behind) const;
   /// A bound on the memory, whatever is recomputed; it grows with the range.
   double least_memory(int first, int end, int behind) const;

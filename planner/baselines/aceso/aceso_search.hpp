@@ -16,7 +16,7 @@ struct AcesoQuestion {
   AcesoMachine machine;
   std::int64_t global_batch = 1;
   std::vector<int> microbatches;  ///< to try
-  std::vector<int> degrees;       ///< of tensor parallelism, to try
+  std::vector<int> degrees;       ///< tensor-parallel degrees to try
   bool may_replicate = true;
   int most_stages = 1;
 };

@@ -14,7 +14,7 @@ class RangeMaximum {
   double operator()(int first, int end) const;
 
  private:
-  std::vector<std::vector<double>> rows_;  ///< of 1, 2, 4, … values from each place on
+  std::vector<std::vector<double>> rows_;  ///< maxima of 1, 2, 4, … values from each place on
 };
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-// What stages cost in Aceso's model, for one microbatch size, in all ways to use their devices.
+// Costs of stages in Aceso's model, for one microbatch size and all ways to use their devices.
 
 #pragma once
 
@@ -24,14 +24,14 @@ class AcesoStageCosts {
     return options_[index(option)].tensor_parallel * options_[index(option)].data_parallel;
   }
 
-  /// A stage after so many devices, without recomputing.
+  /// The costs of a stage that follows `devices` devices, without recomputation.
   double time(int first, int end, int option, int devices_before) const;
-  /// What Aceso would recompute there; infinite if the stage does not fit all the same.
+  /// Time of the recomputation that Aceso would choose there; infinite if the stage cannot fit.
   double recompute(int first, int end, int option, int behind, Effort& effort);
   AcesoStage stage(int first, int end, int option) const;
   std::vector<bool> recomputes(const AcesoStage& stage, int behind) const;
 
-  /// A bound on what it takes to recompute enough.
+  /// Lower bound on the time of sufficient recomputation.
   double least_recompute(int first, int end, int option, int behind) const;
 
   /// Is the time too little, or what is always kept too large? Then so it is for longer stages.

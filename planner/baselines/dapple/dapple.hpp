@@ -34,7 +34,7 @@ std::vector<DappleDevices> dapple_choices(const DappleServers& cluster,
 
 /// Seconds per byte of `split_concat`: from a stage to the next one.
 double dapple_transfer(const DappleDevices& from, const DappleDevices& to);
-/// Seconds to sum gradients of so many bytes over a stage's devices.
+/// Seconds to sum `bytes` bytes of gradients over a stage's devices.
 double dapple_all_reduce(const DappleDevices& devices, double bytes);
 
 /// States [first, end) of the order, and where they run, all copies of the pipeline together.
@@ -54,7 +54,7 @@ struct DapplePlan {
 /// Samples are counted in profiled microbatches.
 struct DappleBatch {
   double scale = 1;      ///< times and activations of the global batch over those profiled
-  int microbatches = 1;  ///< of one pipeline without copies
+  int microbatches = 1;  ///< time of one pipeline without replicas
 };
 
 /// The formula by which it ranks plans: `copies` of the pipeline (its rp) share the batch, the

@@ -36,8 +36,8 @@ class ClosureCut {
   void put_before(int node);
   void put_behind(int node);
 
-  /// Raises the flow until it is the largest, or `enough`. What it returns is never above the least
-  /// cost, and is the least cost where it is below `enough`.
+  /// Raises the flow until it is maximal, or at least `enough`. Returns a lower bound on the least
+  /// cost, which is exact if it is below `enough`.
   double raise(double enough);
 
   /// After a `raise` that was not cut short: the nodes before one cheapest cut.
@@ -45,7 +45,7 @@ class ClosureCut {
 
   /// Arcs made and looked at so far.
   std::int64_t steps() const { return steps_; }
-  /// What a copy of it takes, in the same measure.
+  /// Effort of copying it, in the same unit.
   std::int64_t size() const { return static_cast<std::int64_t>(arcs_.size()); }
 
  private:
@@ -53,7 +53,7 @@ class ClosureCut {
   struct Arc {
     int to = 0;
     int next = none;  ///< another one from the same vertex
-    double room = 0;  ///< what can still flow
+    double room = 0;  ///< residual capacity
   };
 
   int add_vertex();
@@ -64,7 +64,7 @@ class ClosureCut {
 
   std::vector<int> vertices_;  ///< of each node
   int source_ = 0, target_ = 1;
-  std::vector<Arc> arcs_;      ///< those at 2i and 2i + 1 are each other's way back
+  std::vector<Arc> arcs_;      ///< arcs 2i and 2i + 1 are reverse arcs of each other
   std::vector<int> first_;     ///< per vertex, one of its arcs
   std::vector<int> distance_;  ///< from the source, where the last search came
   std::vector<int> unused_;    ///< per vertex, its first arc that is not used up

@@ -1,5 +1,5 @@
-// What cuts of a max-load problem cost at least, by how much work is before them; and with that, a
-// lower bound on the largest load however the graph is cut, without a list of its downsets.
+// Lower bounds on the costs of cuts of a max-load problem, by the work before them; and from these,
+// a lower bound on the largest load over all partitions, without a list of the graph's downsets.
 //
 // For accelerators alone, whose memory is left out. Work is time on one.
 

@@ -1,5 +1,5 @@
-// Where each cut of a split can be if all devices are loaded less than that, and what it may cost
-// there, as far as levels of work tell.
+// The possible range of each cut of a split if all devices are loaded less than a limit, and bounds
+// on its cost, from levels of work.
 
 #pragma once
 

@@ -20,11 +20,11 @@ inline constexpr std::int64_t most_downsets_of_max_load = 1'000'000;
 /// A node per layer, in milliseconds and bytes; devices and memory are left to the caller.
 MaxLoadProblem question_of(const DnnGraph& graph, const DnnLayers& layers);
 
-/// The same with the problem's devices: of the file that it names, with that file's figures, or of
-/// its profile.
+/// The question with the problem's devices: from the file that it names, with that file's figures,
+/// or from its profile.
 MaxLoadProblem max_load_problem(const Problem& problem);
 
-/// What keeps all splits from the devices, however large they are; empty if nothing does.
+/// The reason why no split is possible, for devices of any memory; empty if there is none.
 std::string runs_nowhere(const Problem& problem, const MaxLoadProblem& question);
 
 }  // namespace stagecraft

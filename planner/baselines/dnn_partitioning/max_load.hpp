@@ -1,5 +1,5 @@
 // The throughput problem of dnn-partitioning: split a graph of operators into contiguous parts, one
-// per device, so that the most loaded device has least to do per sample (Tarnawski et al.,
+// per device, so that the largest load of a device per sample is minimal (Tarnawski et al.,
 // "Efficient Algorithms for Device Placement of DNN Graph Operators", NeurIPS 2020, section 5).
 //
 // An accelerator's load is the time of its nodes plus the cost of each tensor that crosses its
@@ -17,7 +17,7 @@
 
 namespace stagecraft {
 
-/// What stays together on one device; times in milliseconds (any one unit will do).
+/// A unit of the graph that stays on one device; times in milliseconds (or any other unit).
 struct MaxLoadNode {
   double accelerator = 0;
   double processor = 0;      ///< time on a CPU

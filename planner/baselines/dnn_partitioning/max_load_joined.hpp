@@ -1,4 +1,5 @@
-// What a split must keep together to stay below a limit, and the smaller question that this makes.
+// Nodes that a split must keep together to stay below a limit, and the smaller problem with these
+// joined.
 
 #pragma once
 
@@ -13,7 +14,8 @@ namespace stagecraft {
 /// contiguous or not, whose devices are all loaded less than `limit` has two nodes of a group on
 /// different devices. Nothing if there is no such split at all, since a group fits nowhere.
 ///
-/// Where two nodes are apart, whoever has one of them pays for all tensors that they share.
+/// If two nodes are on different devices, each of these devices pays for all tensors that they
+/// share.
 std::optional<std::vector<int>> groups_below(const MaxLoadProblem& problem, double limit);
 
 /// Groups of nodes that share tensors of at least this cost, as long as a group takes no more than

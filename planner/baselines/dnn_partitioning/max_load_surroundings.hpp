@@ -1,4 +1,4 @@
-// What a node costs the accelerator that has it, with whatever others stay with it.
+// The load of a node on its accelerator, with the nodes that must stay with it.
 
 #pragma once
 

@@ -39,7 +39,7 @@ class MaxLoadWork {
   double capacity(int accelerators, int processors) const {
     return accelerators + processors * share_of_processor_;
   }
-  /// What one device more takes from the capacity, at least.
+  /// Minimum capacity that one more device takes.
   double least_share() const { return std::min(1.0, share_of_processor_); }
 
  private:

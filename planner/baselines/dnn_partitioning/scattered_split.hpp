@@ -1,6 +1,5 @@
 // The throughput problem of dnn-partitioning without contiguity, as its integer program solves it:
-// any nodes on any device, so that the most loaded device has least to do (see max_load.hpp for the
-// loads).
+// any nodes on any device, so that the largest load is minimal (see max_load.hpp for the loads).
 //
 // 1. The best contiguous split is known first, or where there is none, any that fits.
 // 2. Annealing makes it better, in rounds of several walks with seeds of their own.

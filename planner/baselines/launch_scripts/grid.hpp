@@ -11,11 +11,11 @@
 
 namespace stagecraft {
 
-/// The ways a planner would cut the model into so many stages, as boundaries (see partition.hpp);
-/// none where it refuses.
+/// The cuts into `stages` stages that a planner would consider, as boundaries (see partition.hpp);
+/// empty if it refuses.
 using CutRule = std::function<std::vector<std::vector<int>>(int stages)>;
 
-/// What a planner would call the quality of such a cut.
+/// The planner's own measure of a cut's quality.
 using CutQuality = std::function<Objective(const std::vector<int>& cuts)>;
 
 /// Whether some stage has no layers.

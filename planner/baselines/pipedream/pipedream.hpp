@@ -20,7 +20,7 @@
 
 namespace stagecraft {
 
-/// A set of layers before a cut, and what they sum to for one minibatch.
+/// A set of layers before a cut, with its sums for one minibatch.
 struct PipedreamState {
   std::vector<std::uint64_t> layers;  ///< a bit per layer
   double compute = 0;                 ///< seconds, forward and backward
@@ -60,7 +60,7 @@ struct PipedreamLevel {
   double bandwidth = 0;  ///< bytes per second, may be infinite
 };
 
-/// What lies between two states (`from` is -1 for the first), on so many of a level's machines.
+/// The layers between two states (`from` is -1 for the first), on this many of a level's machines.
 struct PipedreamStage {
   int from = -1;
   int to = 0;

@@ -31,7 +31,7 @@ struct StateLimit {
 PipedreamStates states_of(const Problem& problem, const Space& space, std::int64_t microbatch,
                           const StateLimit& limit);
 
-/// What PipeDream's optimizer as released chooses, whatever limits on stages the problem has.
+/// The choice of PipeDream's released optimizer, without regard to the problem's limits on stages.
 /// Nothing if it has no answer, or takes more than a fraction of a second.
 std::optional<Candidate> pipedream_choice(const Problem& problem);
 

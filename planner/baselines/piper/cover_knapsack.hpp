@@ -14,8 +14,8 @@ struct CoverItem {
 };
 
 struct Cover {
-  double cost = 0;          ///< of the items taken; infinite if all together weigh too little
-  double lower_bound = 0;   ///< of the least cost; equal to `cost`, up to rounding, if proved
+  double cost = 0;          ///< cost of the items taken; infinite if all together weigh too little
+  double lower_bound = 0;   ///< lower bound on the cost; equal to `cost`, up to rounding, if proved
   std::vector<char> taken;  ///< per item
 };
 

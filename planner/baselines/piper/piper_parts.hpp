@@ -1,4 +1,4 @@
-// What could be a stage of a Piper split, and how fast it is under a limit on memory.
+// The possible stages of a Piper split, with their times under a memory limit.
 
 #pragma once
 
@@ -68,7 +68,7 @@ class PiperParts {
     bool is_possible = false;
     bool is_alike = false;  ///< a node's choices differ in time and memory alone
   };
-  /// What is known of the least time that fitting into memory adds.
+  /// Lower bounds on the extra time for fitting in memory.
   struct Added {
     double lower = 0;
     double upper = -1;

@@ -1,4 +1,4 @@
-// What the measured rows of Megatron-LM's integration tests do not repeat of their runs' arguments.
+// Arguments of Megatron-LM's integration test runs that their measured rows do not repeat.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// What runtimes ask of a plan that number their ranks: as many replicas and peers for every stage,
-// on the devices in order.
+// Requirements of runtimes that number their ranks: equally many replicas and peers for every
+// stage, on the devices in order.
 
 #pragma once
 
@@ -18,7 +18,8 @@ Degrees even_degrees(Reasons& reasons, const Plan& plan);
 /// evenly.
 std::int64_t samples_per_replica(Reasons& reasons, const Plan& plan, int replicas);
 
-/// What stage 0 does. A reason unless all stages recompute as a whole, or none.
+/// The recomputation of stage 0. Adds a reason unless all stages recompute as a whole, or none
+/// does.
 Recompute same_recompute(Reasons& reasons, const Plan& plan);
 
 /// A reason if the plan shares tokens of a sequence or experts, for which the format has no words.

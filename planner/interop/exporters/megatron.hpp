@@ -1,4 +1,4 @@
-// What Megatron-LM is told of a plan: its flags in order, by the names of its command line.
+// The flags of Megatron-LM for a plan, in order, by the names of its command line.
 
 #pragma once
 

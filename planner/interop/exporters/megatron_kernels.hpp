@@ -1,4 +1,5 @@
-// What Megatron-LM is told of how a plan's layers run: precision, dispatcher, CUDA graphs, loss.
+// The flags of Megatron-LM for the execution of a plan's layers: precision, dispatcher, CUDA
+// graphs, loss.
 
 #pragma once
 
@@ -26,10 +27,10 @@ void add_kernels(Reasons& reasons, MegatronSettings& line, const Plan& plan,
 /// Messages that run beside kernels, of peers that there are.
 void add_overlap(Reasons& reasons, MegatronSettings& line, const Plan& plan);
 
-/// Modules that Megatron Core does not do again beside these graphs, or in this precision.
+/// Modules that Megatron Core cannot recompute with these graphs, or in this precision.
 void require_recompute_modules(Reasons& reasons, const Plan& plan, const Cluster& cluster);
 
-/// What Megatron-LM's own arguments do not allow, where configurations over Megatron Core do
+/// Restrictions of Megatron-LM's own arguments that configurations on Megatron Core do not have
 /// (validate_args of megatron/training/arguments.py).
 void require_arguments(Reasons& reasons, const Plan& plan);
 

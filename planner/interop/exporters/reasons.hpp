@@ -1,5 +1,5 @@
-// What stands in the way of a plan in another system: all of it, so that nobody mends one thing to
-// hear of the next.
+// The reasons against a plan in another system, collected completely, so that the user sees all of
+// them at once.
 
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace stagecraft {
 
-/// Collects a sentence for each. Who writes a file goes on after adding one, with whatever stands
-/// for the answer, and calls `require_none` before anything is given away.
+/// Collects one sentence per reason. A writer continues after adding a reason, with a placeholder,
+/// and calls `require_none` before it returns the file.
 class Reasons {
  public:
   explicit Reasons(std::string_view system) : system_(system) {}

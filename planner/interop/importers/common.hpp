@@ -1,4 +1,4 @@
-// What importers of plans have in common: the parts of a plan that a file may leave open.
+// Common parts of plan importers: the properties of a plan that a file may leave open.
 
 #pragma once
 
@@ -18,7 +18,7 @@ namespace stagecraft {
 /// Where a value of a JSON file stands.
 SourcePlace place_of(const Json& json);
 
-/// What becomes of a setting of somebody else's file.
+/// The treatment of a setting in another system's file.
 enum class Meaning { taken, no_bearing, not_modelled };
 struct KeyMeaning {
   std::string_view name;  ///< "zero_optimization.stage"; with a star at its end all that begin so
@@ -30,17 +30,17 @@ const KeyMeaning* meaning_of(std::span<const KeyMeaning> rows, std::string_view 
 /// Puts the setting where it belongs: unknown without a row; understood where it is off, or is as
 /// plans are costed.
 void list_text(ImportedPlan& imported, const KeyMeaning* row, bool as_modelled, ReadText text);
-/// Throws Error (input) for a file of which most settings are unknown: it is none of `system`'s.
+/// Throws Error (input) for a file with mostly unknown settings, which is not one of `system`.
 void require_mostly_known(const ImportedPlan& imported, std::string_view system);
 
-/// Of a batch that a file may ask for.
+/// Upper limit of a batch in a file.
 inline constexpr std::int64_t most_samples = std::int64_t{1} << 40;
 
 /// A plan for the question with everything that its options, its profile or defaults say; without
 /// batch and stages. Layers that are estimated have the kernels of what reads such files.
 Plan begin_plan(const PlanQuestion& question, Framework usual_kernels = Framework::megatron);
 
-/// What the file says, else the option. Throws Error (usage) if both do.
+/// The file's value, else the option's. Throws Error (usage) if both are given.
 template <class Value>
 std::optional<Value> said_once(const std::optional<Value>& in_file, std::string_view member,
                                const std::optional<Value>& option, std::string_view flag) {
@@ -76,9 +76,8 @@ std::vector<int> layers_between(int first, int end);
 
 /// The plan's schedule, its weights' policy with it; `name` as `schedule list` has it.
 void set_schedule(Plan& plan, std::string_view name, int virtual_stages = 1);
-/// Replicas take turns at microbatches; under 1F1B and PipeDream's own schedule with as many ahead
-/// as keep all of them at work.
-/// Batch, schedule and stages are set.
+/// Makes replicas process microbatches round-robin, under 1F1B and PipeDream's own schedule with
+/// the warm-up that keeps all of them busy. Batch, schedule and stages must be set.
 void take_turns(Plan& plan);
 /// The option --schedule, or `usual`.
 std::string_view schedule_name(const PlanQuestion& question, std::string_view usual);

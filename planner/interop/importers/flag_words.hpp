@@ -20,7 +20,7 @@ struct MissingVariable {
   std::string expression;  ///< as the script has it
   SourcePlace place;
   bool is_condition = false;  ///< whether a flag is there depends on it
-  std::string setting = {};   ///< of a recipe: the key that it is the value of, as --set takes it
+  std::string setting = {};   ///< for a recipe: the key of the value, as --set takes it
   bool operator==(const MissingVariable&) const = default;
 };
 
@@ -29,7 +29,7 @@ struct MissingVariable {
 struct FlagWord {
   std::string name;                  ///< "num-layers"
   std::optional<std::string> value;  ///< none for a switch that is on
-  bool is_next_word = false;         ///< the value is the word behind, which may belong to nobody
+  bool is_next_word = false;         ///< the value is the next word, which may belong to no flag
   SourcePlace place;
   std::string section;  ///< "model"; "launcher" in front of the program; empty: a flag
   std::vector<MissingVariable> missing;  ///< not empty: the value is not known

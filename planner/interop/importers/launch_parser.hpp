@@ -16,7 +16,7 @@ namespace stagecraft {
 /// Programs made of Megatron-LM have flags, sections and defaults of their own.
 enum class Dialect { megatron, nemo, nemo_rl, swift, slime, verl, neox, primus, mcore_adapter };
 
-/// What was found in one launch.
+/// The contents of one launch.
 struct ParsedLaunch {
   MegatronLaunch launch;
   Dialect dialect = Dialect::megatron;
@@ -34,7 +34,7 @@ struct ParsedLaunch {
   std::string framework;                  ///< that Primus starts
   std::optional<bool> recomputes;         ///< the switch over granularity and method
   bool recomputes_attention = false;      ///< whatever granularity is said beside it
-  std::optional<FlagWord> other_trainer;  ///< what says that Megatron-LM does not train
+  std::optional<FlagWord> other_trainer;  ///< the word by which Megatron-LM does not train
   std::optional<FlagWord> zero_stage;
   bool deepspeed = false;
   bool has_ulysses = false;         ///< DeepSpeed's peers along the sequence
@@ -52,7 +52,7 @@ struct ParsedLaunch {
 /// Throws Error (input) with the place of a value that cannot be understood.
 ParsedLaunch parse_launch(const FlagLaunch& launch, const FlagReading& reading);
 
-/// Whether the word says something about the plan, in the launch of which it is one.
+/// Whether the word affects the plan, within its launch.
 bool is_of_plan(const FlagWord& word, const FlagLaunch& launch, const FlagReading& reading);
 
 /// How many ranks there are, which is said of other programs, too.

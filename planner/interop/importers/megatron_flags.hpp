@@ -20,7 +20,7 @@ struct ShapeFlag {
   bool operator==(const ShapeFlag&) const = default;
 };
 
-/// What the flags say about the plan.
+/// The properties of the plan that the flags give.
 struct MegatronFlags {
   std::optional<int> layers;   ///< transformer layers
   int prediction_modules = 0;  ///< multi-token prediction, beside them
@@ -96,10 +96,10 @@ MegatronFlagKind megatron_flag_kind(std::string_view name);
 /// Whether plans have the flag, but not this value of it: another dispatcher than theirs.
 bool is_other_value(const FlagWord& word);
 
-/// What the word says goes into the flags. Throws Error (input) as `read_megatron_launch`.
+/// Adds the word to the flags. Throws Error (input) as `read_megatron_launch`.
 void take_megatron_flag(const FlagWord& word, MegatronFlags& flags);
 
-/// The same of a flag about the model's shape alone.
+/// Adds a flag about the model's shape only.
 void keep_megatron_shape(const FlagWord& word, MegatronFlags& flags);
 
 /// A launch of Megatron-LM, and what of it went into its flags.

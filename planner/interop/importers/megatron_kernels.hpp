@@ -1,5 +1,5 @@
-// What Megatron-LM's flags say of how layers run: dispatcher, CUDA graphs, loss, fp8 recipe,
-// modules that backward does again, and messages beside kernels.
+// Megatron-LM's flags for the execution of layers: dispatcher, CUDA graphs, loss, fp8 recipe,
+// recomputed modules, and messages that overlap with kernels.
 
 #pragma once
 
@@ -20,7 +20,7 @@ bool recomputes_nothing_there(const MegatronFlags& flags, const Model& model);
 /// estimated. Throws Error (usage) where both say something.
 void set_kernels(const MegatronFlags& flags, PlanQuestion& question);
 
-/// What of the flags does nothing, or is refused by Megatron-LM itself, in sentences.
+/// Sentences on flags that have no effect, or that Megatron-LM itself refuses.
 std::vector<std::string> kernel_notes(const MegatronFlags& flags, Framework kernels,
                                       const Model& model);
 

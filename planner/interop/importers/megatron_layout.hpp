@@ -11,7 +11,7 @@
 
 namespace stagecraft {
 
-/// What one (virtual) pipeline stage holds.
+/// The layers of one (virtual) pipeline stage.
 struct MegatronStage {
   bool embedding = false;
   int layers = 0;

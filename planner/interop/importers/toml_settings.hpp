@@ -12,8 +12,8 @@
 
 namespace stagecraft {
 
-/// A value as far as somebody reads it here; what is of another kind (a date, a list of numbers)
-/// has only its text.
+/// A value of a kind that is read here; a value of another kind (a date, a list of numbers) has
+/// only its text.
 using TomlValue = std::variant<std::monostate, bool, std::int64_t, double, std::string,
                                std::vector<std::string>, std::vector<std::vector<std::string>>>;
 

@@ -38,19 +38,19 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     model: Built-in name, config.json, profile, or file of another planner
     cluster: Name, expression such as 4x8xh100@400Gb/s, or file of a cluster; optional if MODEL's file names devices
         …
-    memory: Memory of each device, what CUDA and NCCL take included (the cluster's)
+    memory: Memory of each device, including the memory that CUDA and NCCL take (the cluster's)
     bandwidth: Bandwidth of every link (the cluster's)
     devices: Number of devices: the first N of the cluster, or N instead of the number in MODEL's file (all)
-    for_: Only plans that this framework runs, which `export` writes for it: megatron, torchtitan, torch, deepspeed,
-        …
+    for_: Restrict the search to plans that this framework can run, which `export` writes for it: megatron,
+        torchtitan, …
     exclude: Devices that plans must not use: 3,8-15, or node2 for all devices of node 2
     batch: Samples per step (8 of the largest microbatches)
     gbs: Samples per step (8 of the largest microbatches)
     microbatch: Samples per microbatch: a list, or auto
-    mbs: Samples per microbatch of each replica: a list; all stages have as many replicas
-    pp: Pipeline devices: exactly so many; all stages have as many replicas (any)
-    vpp: Stages per pipeline device: exactly so many (any)
-    dp: Replicas of every stage: exactly so many (any)
+    mbs: Samples per microbatch and replica: a list; all stages then have equally many replicas
+    pp: Exact number of pipeline devices; all stages then have equally many replicas (any)
+    vpp: Exact number of stages per pipeline device (any)
+    dp: Exact number of replicas of every stage (any)
     tensor_parallel: Tensor-parallel degrees to try: a list, or auto, for those with known costs within the
         innermost links
     tp: Tensor-parallel degrees to try: a list, or auto, for those with known costs within the innermost links
@@ -68,24 +68,24 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
     expert_nodes: Maximum number of nodes that hold a token's experts (any)
     expert_load: Load of the busiest device's experts, relative to the mean (1)
     sequence: Tokens per sample, 32k for 32768 (the model's)
-    prompt_tokens: With inference: tokens that each request comes with, as --sequence (the model's sequence less
-        --output-tokens)
+    prompt_tokens: With inference: tokens of each request's prompt, the same as --sequence (the model's sequence
+        less …
     output_tokens: With inference: tokens to generate for each request (256)
     chunk_tokens: With inference: maximum number of prompt tokens computed in one pass, vLLM's
         --max-num-batched-tokens (8192)
     precision: Precision: fp32, bf16, fp16, fp8 (products only), fp8+attention or fp64 (that of the profile or the
         device)
     kernels: Kernels of layers whose costs are estimated: megatron or torch (those of --for NAME, else megatron)
-    dispatcher: What brings tokens to experts: alltoall, deepep or hybridep (alltoall)
+    dispatcher: Dispatcher of tokens to experts: alltoall, deepep or hybridep (alltoall)
     cuda_graphs: Kernels that the host launches together: none, layers or step (none)
-    fp8_recipe: How fp8 numbers get their scale: delayed (from earlier steps), tensorwise (from the tensor itself),
-        blockwise …
+    fp8_recipe: Scaling recipe of fp8: delayed (scale from earlier steps), tensorwise (from the tensor itself),
+        blockwise (one …
     fused_loss: Loss kernel of Megatron-LM: none (one operation after the other), native (those operations compiled)
         or te …
     router_fusion: Megatron-LM's choice of experts in three kernels of Transformer Engine, not one operation after
         the other: on …
-    overlap: Peers' messages that run beside a layer's kernels in Megatron-LM: none, tensor (beside products),
-        experts …
+    overlap: Messages of peers that overlap with a layer's kernels in Megatron-LM: none, tensor (with matrix
+        products), …
     optimizer: Optimizer: adamw or sgd (adamw)
     sharding: Sharding over replicas: none (or ddp); zero1, of optimizer states; zero2, of gradients, too; zero3 (or
         fsdp), …
@@ -93,22 +93,22 @@ def plan(model: Input, cluster: Input | None = None, *, memory: Value | None = N
         kernels' framework …
     schedule: Schedules to try: a list of names, or auto, for 1f1b, gpipe and those with smaller bubbles; inference
         for …
-    mem_limit: Part of each device's memory to use, what CUDA and NCCL take included (100%; of inference 92%, as
-        vLLM)
+    mem_limit: Part of each device's memory to use, including the memory that CUDA and NCCL take (100%; of inference
+        92%, as …
     recompute: Recomputation: auto, none or full, by stage; selective (attention only) or layers, by layer as memory
         demands …
-    recompute_modules: Modules of Megatron-LM's layers that selective recomputation does again, in place of
-        attention: core_attn, …
+    recompute_modules: Modules of Megatron-LM's layers that selective recomputation repeats instead of attention:
+        core_attn, …
     fix: Fixed layers of a stage: stage0.layers=0..4 for the first four
     straight: Do not replicate stages
     max_stages: Maximum number of stages (any)
     min_layers_per_stage: Minimum number of layers per stage (1); with 0 the stages between the first and the last
         may be empty
     objective: Objective: step, throughput, latency (of inference) or cost (with --price) (step)
-    tokens: Tokens of a whole training run: how long it takes, and with --price what it costs: 15T, 300B
+    tokens: Tokens of a whole training run, whose duration is printed, and with --price its cost: 15T, 300B
     price: Price of a device kind per hour: a100=2.5/h
-    compare_frameworks: What the plans of each framework would take, by a short search: on, off, or auto, which is
-        on in text for …
+    compare_frameworks: Also show the best plan of each framework, found by a short search: on, off, or auto, which
+        is on for text …
     time_limit: Time limit of the search; the best plan so far is the result
     gap: Stop when the plan is proved within this percentage of the optimum (1% on more than 16 devices, or 4 with …
     top: Number of plans to show (1)
@@ -209,12 +209,12 @@ def check(subject: Input, *, stages: Value | None = None, virtual: Value | None 
     microbatches: With a schedule: microbatches per iteration (8)
     messages_in_flight: Messages that a channel buffers before a send blocks (0)
     certificate: With a plan: verify that the plan answers its question and that its lower bound holds
-    for_: With a plan: whether this framework runs it, or every reason why not
-    memory: With a plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is
-        unlimited, the …
-    mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%; with
-        requests, the …
-    time_limit: Time limit; what takes longer ends without an answer
+    for_: With a plan: check that this framework can run it, or print every reason why not
+    memory: With a plan: memory of each device, including the memory that CUDA and NCCL take (the cluster's; if that
+        is …
+    mem_limit: With a plan: part of each device's memory to use, including the memory that CUDA and NCCL take (100%;
+        with …
+    time_limit: Time limit; the command ends without a result if it takes longer
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     progress: Whether progress goes to standard error, or a function that gets its lines
@@ -298,8 +298,8 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     protocol: Protocol of a send: eager needs nothing of the receiver, rendezvous a posted receive, credit one of
         --buffers …
     buffers: With prefetch or credit: messages that a channel can buffer at its receiver (1)
-    sharing: Messages that cross a link at once: fair (each its part) or fifo (one after the other); each has the
-        link to …
+    sharing: Sharing of a link by concurrent messages: fair (each gets a part) or fifo (one after the other);
+        without this …
     devices_per_link: With --sharing: devices that share one link out of their node (all of the node)
     slow_down: Slowdown of compute while its device communicates: 10%, or separately while it sends, receives, and
         takes part …
@@ -316,17 +316,17 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     checkpoint_every: With --mtbf: work between checkpoints (the interval with the highest goodput)
     restart: With --mtbf: time from a failure until the run continues (0)
     run_time: With --mtbf: amount of work in a run; --samples runs are simulated, and their spread is printed
-    tokens: Tokens of a whole training run: how long it takes, and with --price what it costs: 15T, 300B
+    tokens: Tokens of a whole training run, whose duration is printed, and with --price its cost: 15T, 300B
     price: Price of a device kind per hour: a100=2.5/h
     prompt: With inference: tokens per prompt (1)
     cache_per_token: With inference: size of a token's keys and values, for one microbatch on a device (0B)
-    prompt_tokens: With a plan for inference: tokens that each request comes with, as --sequence (the plan's)
+    prompt_tokens: With a plan for inference: tokens of each request's prompt, the same as --sequence (the plan's)
     output_tokens: With a plan for inference: tokens to generate for each request (the plan's)
     chunk_tokens: With a plan for inference: maximum number of prompt tokens computed in one pass, vLLM's …
-    memory: With a plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is
-        unlimited, the …
-    mem_limit: With a plan: part of each device's memory to use, what CUDA and NCCL take included (100%; with
-        requests, the …
+    memory: With a plan: memory of each device, including the memory that CUDA and NCCL take (the cluster's; if that
+        is …
+    mem_limit: With a plan: part of each device's memory to use, including the memory that CUDA and NCCL take (100%;
+        with …
     risk: With a plan: print this percentile of the step time and its interval: p50 (as predicted) p75 p80 p90 p95
         p99
     spread: With --risk: relative standard deviations of the costs: compute=5%,communication=40%,memory=2% (usual
@@ -336,11 +336,10 @@ def simulate(plan: Input | None = None, *, schedule: Value | None = None, stages
     svg: Write the timeline as a drawing (SVG) to FILE
     range: With --svg: time range to draw: 10ms..50ms (all)
     nvtx: Write the timeline for the plots of the zero-bubble papers to FILE
-    set: Give a value of the plan another one: KEY=VALUE, as often as needed; simulate and compare also take a list
-        or …
+    set: Change a property of the plan: KEY=VALUE, may be repeated; simulate and compare also take a list or range …
     replan: After --set, move layers between the stages until the step is shortest
     write_plan: With a plan: write it, as --set and --replan change it, to FILE, for check, report, export and run
-    time_limit: Time limit; what takes longer ends without an answer
+    time_limit: Time limit; the command ends without a result if it takes longer
     draw: Draw the timeline (default except with --json)
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
@@ -464,8 +463,8 @@ def explain(plan: Input | None = None, *, schedule: Value | None = None, stages:
     protocol: Protocol of a send: eager needs nothing of the receiver, rendezvous a posted receive, credit one of
         --buffers …
     buffers: With prefetch or credit: messages that a channel can buffer at its receiver (1)
-    sharing: Messages that cross a link at once: fair (each its part) or fifo (one after the other); each has the
-        link to …
+    sharing: Sharing of a link by concurrent messages: fair (each gets a part) or fifo (one after the other);
+        without this …
     devices_per_link: With --sharing: devices that share one link out of their node (all of the node)
     slow_down: Slowdown of compute while its device communicates: 10%, or separately while it sends, receives, and
         takes part …
@@ -473,10 +472,9 @@ def explain(plan: Input | None = None, *, schedule: Value | None = None, stages:
     stop: Stopped devices: 2@100ms:50ms stops device 2 for 50 ms, 2@100ms for good
     memory_limit: Memory limit at which forwards wait: one size, one per device, or cluster, for the limits of the
         plan's …
-    set: Give a value of the plan another one: KEY=VALUE, as often as needed; simulate and compare also take a list
-        or …
+    set: Change a property of the plan: KEY=VALUE, may be repeated; simulate and compare also take a list or range …
     replan: After --set, move layers between the stages until the step is shortest
-    time_limit: Time limit; what takes longer ends without an answer
+    time_limit: Time limit; the command ends without a result if it takes longer
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     progress: Whether progress goes to standard error, or a function that gets its lines
@@ -536,16 +534,16 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
     """Tells what to change in a plan or launch script, in its framework's words.
 
     input: Plan file, or a launch script or other plan that `import` reads
-    for_: Framework whose flags are to be told, and which must run what is advised (the script's, or the one that
-        the …
-    keep: What must stay as it is: keys of simulate's --set, such as tp,pp, or the framework's own flags, such as …
+    for_: Framework whose flags are printed, and which must be able to run the advised plans (the script's, or the
+        one …
+    keep: Properties that must stay: keys of simulate's --set, such as tp,pp, or the framework's own flags, such as
+        …
     top: Number of single edits, and of pairs, to show (8)
-    depth: Number of edits in the last row, all together; 2 for none (4)
+    depth: Maximum number of edits in the last row, which combines several; 2 leaves the row out (4)
     time_limit: Time limit; the best edits so far are the result
-    memory: Plan: memory of each device, what CUDA and NCCL take included (the cluster's; if that is unlimited, the
-        memory …
-    mem_limit: Plan: part of each device's memory to use, what CUDA and NCCL take included (100%; with requests, the
-        plan's)
+    memory: Plan: memory of each device, including the memory that CUDA and NCCL take (the cluster's; if that is …
+    mem_limit: Plan: part of each device's memory to use, including the memory that CUDA and NCCL take (100%; with
+        requests, …
     model: Model of the script
     cluster: Cluster of the script
     batch: With a plan, if the file leaves it open: samples per step
@@ -558,23 +556,23 @@ def advise(input: Input, *, for_: Value | None = None, keep: Value | None = None
         hybridep
     cuda_graphs: With a plan, if the file leaves it open: kernels that the host launches together: none, layers or
         step
-    fp8_recipe: With a plan, if the file leaves it open: how fp8 numbers get their scale: delayed, tensorwise,
-        blockwise or …
+    fp8_recipe: With a plan, if the file leaves it open: scaling recipe of fp8: delayed, tensorwise, blockwise or
+        mxfp8
     fused_loss: With a plan, if the file leaves it open: loss kernel of Megatron-LM: none, native or te
     router_fusion: With a plan, if the file leaves it open: Megatron-LM's choice of experts in three kernels: on or
         off
-    overlap: With a plan, if the file leaves it open: peers' messages that run beside a layer's kernels: none,
+    overlap: With a plan, if the file leaves it open: messages of peers that overlap with a layer's kernels: none,
         tensor, …
     recompute_modules: With a plan, if the file leaves it open: modules of Megatron-LM's layers that selective
-        recomputation does …
+        recomputation repeats, …
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
         backward
     schedule: With a plan, if the file leaves it open: schedule, a name of `schedule list`
     replicas: With a plan, if the file leaves it open: replicas of each stage, such as 3,1
-    set: With a launch script, what only its cluster knows: the value of a variable, of an argument (1=…), or of
-        what …
+    set: With a launch script, a value that only its cluster knows: of a variable, of an argument (1=…), or of what
+        a …
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     progress: Whether progress goes to standard error, or a function that gets its lines
@@ -665,8 +663,8 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
     protocol: Protocol of a send: eager needs nothing of the receiver, rendezvous a posted receive, credit one of
         --buffers …
     buffers: With prefetch or credit: messages that a channel can buffer at its receiver (1)
-    sharing: Messages that cross a link at once: fair (each its part) or fifo (one after the other); each has the
-        link to …
+    sharing: Sharing of a link by concurrent messages: fair (each gets a part) or fifo (one after the other);
+        without this …
     devices_per_link: With --sharing: devices that share one link out of their node (all of the node)
     slow_down: Slowdown of compute while its device communicates: 10%, or separately while it sends, receives, and
         takes part …
@@ -675,20 +673,20 @@ def compare(*files: Input, schedule: Value | None = None, stages: Value | None =
     memory_limit: Memory limit at which forwards wait: one size, one per device, or cluster, for the limits of the
         plan's …
     memory_in_flight: With schedules: microbatches that fit in each device's memory (P)
-    prompt_tokens: With plans for inference: tokens that each request comes with, as --sequence (the plan's)
+    prompt_tokens: With plans for inference: tokens of each request's prompt, the same as --sequence (the plan's)
     output_tokens: With plans for inference: tokens to generate for each request (the plan's)
     chunk_tokens: With plans for inference: maximum number of prompt tokens computed in one pass, vLLM's …
-    memory: With several plans: memory of each device, what CUDA and NCCL take included (the cluster's; if that is …
-    mem_limit: With several plans: part of each device's memory to use, what CUDA and NCCL take included (100%; with
-        …
+    memory: With several plans: memory of each device, including the memory that CUDA and NCCL take (the cluster's;
+        if …
+    mem_limit: With several plans: part of each device's memory to use, including the memory that CUDA and NCCL take
+        (100%; …
     risk: With a plan and a trace: predict this percentile of the step, and test whether the measured step is within
         the …
     spread: With --risk: relative standard deviations of the costs: compute=5%,communication=40%,memory=2% (usual
         values …
-    set: Give a value of the plan another one: KEY=VALUE, as often as needed; simulate and compare also take a list
-        or …
+    set: Change a property of the plan: KEY=VALUE, may be repeated; simulate and compare also take a list or range …
     replan: After --set, move layers between the stages until the step is shortest
-    time_limit: Time limit; what takes longer ends without an answer
+    time_limit: Time limit; the command ends without a result if it takes longer
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     progress: Whether progress goes to standard error, or a function that gets its lines
@@ -750,11 +748,11 @@ def report(plan: Input, trace: Input | None = None, *, against: Input | None = N
     """A page about a plan that opens offline and simulates in the browser.
 
     plan: Plan file; - is standard input
-    trace: Trace of a run of the plan, as `stagecraft run --trace` writes it: the page shows what was predicted over
-        what …
-    against: Another plan to hold this one against
-    time_limit: Time limit; what takes longer ends without an answer
-    prompt_tokens: Of a plan for inference: tokens that each request comes with, as --sequence (the plan's)
+    trace: Trace of a run of the plan, as `stagecraft run --trace` writes it: the page shows the prediction over the
+        …
+    against: Another plan to compare this one with
+    time_limit: Time limit; the command ends without a result if it takes longer
+    prompt_tokens: Of a plan for inference: tokens of each request's prompt, the same as --sequence (the plan's)
     output_tokens: Of a plan for inference: tokens to generate for each request (the plan's)
     chunk_tokens: Of a plan for inference: maximum number of prompt tokens computed in one pass, vLLM's
         --max-num-batched-tokens …
@@ -959,7 +957,7 @@ def ledger(*, sets: Values | None = None, device: Value | None = None, constants
     sets: Folder or files with measured sets; -o writes the page
     device: Device kind of logs and tables that do not name it, such as h100
     constants: File with constants from `stagecraft calibrate`, instead of fitting them
-    shipped: Predict with the constants that plans use where nothing was measured; fit nothing
+    shipped: Predict with the shipped constants, which plans use without measurements; fit nothing
     plot: Write a plot (SVG) of predicted over measured to FILE
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
@@ -1002,23 +1000,23 @@ def import_(format: Input, file: Input, *, device: Value | None = None, model: I
         hybridep
     cuda_graphs: With a plan, if the file leaves it open: kernels that the host launches together: none, layers or
         step
-    fp8_recipe: With a plan, if the file leaves it open: how fp8 numbers get their scale: delayed, tensorwise,
-        blockwise or …
+    fp8_recipe: With a plan, if the file leaves it open: scaling recipe of fp8: delayed, tensorwise, blockwise or
+        mxfp8
     fused_loss: With a plan, if the file leaves it open: loss kernel of Megatron-LM: none, native or te
     router_fusion: With a plan, if the file leaves it open: Megatron-LM's choice of experts in three kernels: on or
         off
-    overlap: With a plan, if the file leaves it open: peers' messages that run beside a layer's kernels: none,
+    overlap: With a plan, if the file leaves it open: messages of peers that overlap with a layer's kernels: none,
         tensor, …
     recompute_modules: With a plan, if the file leaves it open: modules of Megatron-LM's layers that selective
-        recomputation does …
+        recomputation repeats, …
     optimizer: With a plan, if the file leaves it open: optimizer adamw or sgd
     sharding: With a plan, if the file leaves it open: sharding none, zero1, zero2 or zero3
     gradient_bucket: With a plan, if the file leaves it open: bucket size of gradient sums that overlap the last
         backward
     schedule: With a plan, if the file leaves it open: schedule, a name of `schedule list`
     replicas: With a plan, if the file leaves it open: replicas of each stage, such as 3,1
-    set: With a launch script, what only its cluster knows: the value of a variable, of an argument (1=…), or of
-        what …
+    set: With a launch script, a value that only its cluster knows: of a variable, of an argument (1=…), or of what
+        a …
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     output: Where to keep what is written (nowhere)
@@ -1175,7 +1173,7 @@ def schedule(name: Input, *, format: Value | None = None, stages: Value | None =
     pipes: With chimera: number of model copies, even (2)
     sequence_chunks: With seq1f1b: pieces per sequence (1)
     microbatches: Microbatches per iteration (8)
-    time_limit: Time limit; what takes longer ends without an answer
+    time_limit: Time limit; the command ends without a result if it takes longer
     seed: Random seed (1)
     threads: Maximum number of threads (all cores)
     output: Where to keep what is written (nowhere)

@@ -1,5 +1,5 @@
-// What the flags of a launch say only together, and what its program sets by itself. For the
-// importer of launches.
+// Consequences of a launch's flags in combination, and defaults of its program. For the importer of
+// launches.
 
 #pragma once
 
@@ -18,7 +18,7 @@ void settle_sequence(ParsedLaunch& parsed);
 /// (deepspeed/runtime/bf16_optimizer.py). Throws Error (input) for what DeepSpeed refuses.
 void settle_deepspeed(ParsedLaunch& parsed);
 
-/// What the dialect's program takes where no flag says it, with a note of what it took.
+/// Applies the defaults of the dialect's program, and notes them.
 void set_program_defaults(ParsedLaunch& parsed);
 
 }  // namespace stagecraft

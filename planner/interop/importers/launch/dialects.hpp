@@ -16,7 +16,7 @@ Dialect dialect_of(const FlagLaunch& launch, FlagReading::Kind kind);
 /// The word as Megatron-LM has it.
 FlagWord in_megatron(const FlagWord& word, Dialect dialect);
 
-/// What its recipes call the number of nodes: "num-nodes".
+/// The name of the number of nodes in its recipes: "num-nodes".
 std::string word_of_nodes(Dialect dialect);
 
 /// Of a program that trains one model and runs others beside it, the parts that are not trained, or

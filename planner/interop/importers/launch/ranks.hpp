@@ -11,10 +11,10 @@
 
 namespace stagecraft {
 
-/// Takes each word about ranks, then settles what they say together.
+/// Collects the words about ranks, then determines the number of ranks from them.
 class LaunchRanks {
  public:
-  /// What a word about ranks says (`is_about_ranks`). A value that is no number leaves their number
+  /// Takes a word about ranks (`is_about_ranks`). A value that is not a number leaves the number
   /// open.
   void take(const FlagWord& word, FlagReading::Kind kind, ParsedLaunch& parsed);
   /// All words of a section: "launcher", "scheduler".

@@ -1,5 +1,5 @@
-// What follows a script's commands: its variables, and what is known of conditions. For the sources
-// of this folder; others call `read_script`.
+// The interpreter of a script's commands: its variables, and the state of conditions. For the
+// sources of this folder; others call `read_script`.
 
 #pragma once
 
@@ -20,7 +20,7 @@ namespace stagecraft::shell {
 struct Truth {
   enum class Answer { no, yes, unknown };
   Answer answer = Answer::yes;
-  bool is_assumed = false;  ///< a variable that nobody sets was taken as empty
+  bool is_assumed = false;  ///< an unset variable was taken as empty
   bool is_program = false;  ///< another program answers
   std::vector<int> causes;  ///< of an unknown answer, or of an assumed one
 };
@@ -31,7 +31,7 @@ Truth operator!(Truth asked);
 struct Outcome {
   enum class Flow { next, leave, back, stop, again };  ///< exit, return, break, continue
   Flow flow = Flow::next;
-  int levels = 1;  ///< of loops, for break and continue
+  int levels = 1;  ///< nesting of loops, for break and continue
   Truth status;
 };
 
@@ -90,7 +90,7 @@ class Interpreter {
   Text unset(const std::string& name, const Place& place);
   const std::string* setting(const std::string& name);
   std::vector<int> roots(const std::vector<int>& unknowns) const;
-  /// Without holes of variables that nobody sets; these are noted in `asked`.
+  /// The text without holes of unset variables; these are recorded in `asked`.
   Text emptied(const Text& text, Truth& asked) const;
   std::string shown(const Text& text) const;
 
@@ -226,7 +226,7 @@ class Interpreter {
   const Settings& settings_;
   Syntax syntax_;
   std::vector<std::vector<Text>> wrappers_;
-  /// What a substitution's commands print.
+  /// The output of a substitution's commands.
   struct Capture {
     Text text;
     bool is_unknown = false;

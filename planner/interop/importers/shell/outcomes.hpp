@@ -17,7 +17,7 @@ inline Outcome answered(bool yes) {
   return ended(truth(yes));
 }
 
-/// Nobody knows what another program answers; it is taken to have gone well.
+/// The result of another program is unknown; success is assumed.
 inline Truth by_program() {
   return {.answer = Truth::Answer::yes, .is_assumed = false, .is_program = true, .causes = {}};
 }

@@ -23,8 +23,8 @@
 namespace stagecraft::shell {
 
 struct Settings {
-  /// What the user says of variables; it stands over what the script sets. "1" is the first
-  /// argument, "$(nproc)" what that command prints.
+  /// Values of variables from the user, which override the script's. "1" is the first argument,
+  /// "$(nproc)" the output of that command.
   std::map<std::string, std::string> variables;
   /// The content of a file beside the script; nothing if there is none. `path` is as the script has
   /// it, after the last hole in it.
@@ -37,7 +37,7 @@ struct Settings {
 /// A command with its words as its program would get them.
 struct Invocation {
   std::vector<Text> words;
-  std::map<std::string, Text> environment;  ///< of the variables asked for, those that are set
+  std::map<std::string, Text> environment;  ///< values of the requested variables that are set
   Place place;
 };
 
@@ -55,7 +55,7 @@ struct Reading {
   std::vector<VariableReading> variables;  ///< that are set at the end, in order of setting
   std::map<std::string, Text> documents;   ///< files that the script writes from here-documents
   std::map<std::string, Text> directives;  ///< "#SBATCH --nodes=2": "nodes" and its value
-  std::vector<std::string> notes;          ///< what was assumed, a sentence each
+  std::vector<std::string> notes;          ///< assumptions, one sentence each
   std::set<std::string> assumed_unset;     ///< variables that conditions took as not set
   std::set<std::string> used;              ///< names that the script reads or sets
 
@@ -66,8 +66,8 @@ struct Reading {
   std::vector<int> roots(const std::vector<int>& unknowns) const;
 };
 
-/// Throws Error (input) with the place of a syntax error, of a loop that goes on for too long, of
-/// too deep calls, or of a file that cannot be read.
+/// Throws Error (input), with the place, for a syntax error, a loop that runs too long, calls that
+/// are too deep, or a file that cannot be read.
 Reading read_script(std::string_view content, const std::string& file, const Settings& settings);
 
 }  // namespace stagecraft::shell

@@ -13,7 +13,7 @@
 
 namespace stagecraft {
 
-/// What a file says, whichever of the ways it is written in.
+/// The contents of a file, in any of the supported forms.
 struct TitanJob {
   std::vector<TomlSetting> settings;  ///< each path once; what stands over another is behind it
   std::optional<int> ranks;           ///< nothing: all devices of the cluster

@@ -1,4 +1,4 @@
-// The degrees of a job of torchtitan on so many devices, and its batch.
+// The degrees of a torchtitan job on a number of devices, and its batch.
 
 #pragma once
 

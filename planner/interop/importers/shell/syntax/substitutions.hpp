@@ -1,5 +1,5 @@
-// What a word takes from elsewhere: parameters ($X, ${X:-…}), the output of commands ($(…), `…`),
-// arithmetic ($((…))) and processes (<(…)). For the sources of this folder.
+// Substitutions in a word: parameters ($X, ${X:-…}), the output of commands ($(…), `…`), arithmetic
+// ($((…))) and processes (<(…)). For the sources of this folder.
 
 #pragma once
 
@@ -7,7 +7,8 @@
 
 namespace stagecraft::shell {
 
-/// What begins with the "$" here; a "$" that begins nothing is a character.
+/// Reads the substitution that begins with the "$" here; a "$" without one is an ordinary
+/// character.
 void parse_dollar(Cursor& cursor, Word& word, bool quoted);
 
 /// `…`, whose commands are read as a script of their own.
