@@ -39,8 +39,8 @@ struct StagePrediction {
   Duration backward{0};
   Duration send{0};  ///< transfer time of one microbatch's output to the next stage, with latency;
                      ///< zero if local
-  double idle = 0;  ///< fraction of the step in which the device of its first replica does not
-                    ///< compute
+  double idle = 0;   ///< fraction of the step in which the device of its first replica does not
+                     ///< compute
   bool operator==(const StagePrediction&) const = default;
 };
 
