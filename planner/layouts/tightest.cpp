@@ -69,30 +69,58 @@ class Ways {
   std::vector<std::vector<int>> ways_;
 };
 
-/// For the layers from each one on: the bytes that they need on any device, for parameters,
-/// gradients and optimizer states, and with one stage per device also for the saved activations of
-/// one microbatch. Empty with several kinds of devices.
-std::vector<Bytes> held_from_each(const Space& space, const Setting& setting,
-                                  const std::vector<int>& replicas) {
-  std::vector<Bytes> held(index(space.layers()) + 1, 0);
-  if (space.one_of_each_kind(setting).size() > 1) return held;
-  const int most = *std::ranges::max_element(replicas);
-  const CostTable& table = space.table(setting, 0, share_of_rows(setting, 0, most));
-  const OptimizerChoice& optimizer = space.problem().optimizer;
-  const Holders holders = space.holders(setting, most);
-  Bytes saved = 0;
-  for (int layer = space.layers() - 1; layer >= 0; --layer) {
-    const LayerRange one{layer, layer + 1}, rest{layer, space.layers()};
-    const bool shows = setting.schedule.virtual_stages == 1 && setting.trains &&
-                       table.backward_input(one) > Duration{0};
-    if (shows) saved += table.memory(one, optimizer.kind).saved;
-    const ChunkMemory memory =
-        memory_share(table.memory(rest, optimizer.kind), optimizer.sharding, holders);
-    held[index(layer)] =
-        saved + memory.parameters + (setting.trains ? memory.gradients + memory.optimizer : 0);
+/// Lower bounds on the bytes that layers need on whichever devices hold them: parameters,
+/// gradients, optimizer states, and saved activations of one microbatch. With several kinds of
+/// devices there are none.
+class Least {
+ public:
+  Least(const Space& space, const Setting& setting, const std::vector<int>& replicas)
+      : space_(space), setting_(setting) {
+    if (space.one_of_each_kind(setting).size() > 1) return;
+    const int most = *std::ranges::max_element(replicas);
+    table_ = &space.table(setting, 0, share_of_rows(setting, 0, most));
+    holders_ = space.holders(setting, most);
   }
-  return held;
-}
+
+  bool is_known() const { return table_ != nullptr; }
+  Bytes kept(LayerRange layers) const {
+    const OptimizerChoice& optimizer = space_.problem().optimizer;
+    const ChunkMemory memory =
+        memory_share(table_->memory(layers, optimizer.kind), optimizer.sharding, holders_);
+    return memory.parameters + (setting_.trains ? memory.gradients + memory.optimizer : 0);
+  }
+  /// Bytes that one microbatch saves in the layer until its backward: with or without
+  /// recomputation, the activations of the whole stage exist then.
+  Bytes saved(int layer) const {
+    const LayerRange one{layer, layer + 1};
+    const bool shows = setting_.trains && table_->backward_input(one) > Duration{0};
+    return shows ? table_->memory(one, space_.problem().optimizer.kind).saved : 0;
+  }
+  Bytes of_all() const {
+    Bytes saved = 0;
+    if (setting_.schedule.sequence_chunks == 1) {
+      for (int layer = 0; layer < space_.layers(); ++layer) saved += this->saved(layer);
+    }
+    return kept({0, space_.layers()}) + saved / std::max(setting_.schedule.virtual_stages, 1);
+  }
+  /// For each layer: the least bytes of that layer and all behind it.
+  std::vector<Bytes> from_each() const {
+    std::vector<Bytes> held(index(space_.layers()) + 1, 0);
+    if (!is_known()) return held;
+    Bytes saved = 0;
+    for (int layer = space_.layers() - 1; layer >= 0; --layer) {
+      if (setting_.schedule.virtual_stages == 1) saved += this->saved(layer);
+      held[index(layer)] = saved + kept({layer, space_.layers()});
+    }
+    return held;
+  }
+
+ private:
+  const Space& space_;
+  const Setting& setting_;
+  const CostTable* table_ = nullptr;
+  Holders holders_;
+};
 
 class Tightening {
  public:
@@ -109,8 +137,9 @@ class Tightening {
     if (!is_possible(replicas)) return {};
     layout_ = balanced(space_, setting_, replicas);
     overs_.assign(replicas.size(), nothing);
-    left_ = held_from_each(space_, setting_, replicas);
-    if (!has_room(0)) return {};
+    left_ = Least(space_, setting_, replicas).from_each();
+    // The schedule's order is made last: that may take longer than all the rest.
+    if (!has_room(0) || clock_.order_for(replicas) == nullptr) return {};
     if (is_allowed(space_, setting_, layout_)) hand_on();
     if (setting_.schedule.virtual_stages == 1 && !is_done()) bisect();
     if (space_.layers() <= most_layers) choose_all();
@@ -124,8 +153,7 @@ class Tightening {
     const int used = std::accumulate(replicas.begin(), replicas.end(), 0);
     const int stages = devices * std::max(setting_.schedule.virtual_stages, 1);
     return space_.may_end_at(setting_, used) && space_.allows_stages(stages) &&
-           space_.layers() >= stages && space_.wants(setting_, replicas) &&
-           clock_.order_for(replicas) != nullptr;
+           space_.layers() >= stages && space_.wants(setting_, replicas);
   }
 
   int devices() const { return layout_.pipeline_devices(); }
@@ -377,7 +405,7 @@ class Tightening {
   Layout layout_;
   std::vector<Bytes> overs_;  ///< excess per device, for the stages chosen so far; `nothing` if
                               ///< there is none
-  std::vector<Bytes> left_;   ///< see `held_from_each`
+  std::vector<Bytes> left_;   ///< see `Least::from_each`
   std::vector<Bytes> least_;  ///< [stage, end]: least excess of the partial layouts that reached it
 };
 
@@ -397,7 +425,8 @@ Bytes least_over(const Space& space, const Setting& setting, const std::vector<i
     room += usable_memory(kind);
     first += count;
   }
-  const Bytes lacking = held_from_each(space, setting, replicas).front() - room;
+  const Least least(space, setting, replicas);
+  const Bytes lacking = (least.is_known() ? least.of_all() : 0) - room;
   const auto devices = static_cast<Bytes>(replicas.size());
   return lacking / devices - (lacking % devices < 0 ? 1 : 0);
 }

@@ -38,28 +38,33 @@ std::vector<Setting> settings_to_try(const Space& space) {
   return settings;
 }
 
-/// An assignment of replicas under a setting, with a lower bound on the excess of its layouts.
+/// An assignment of replicas under a setting, with a lower bound on the excess of its layouts, and
+/// the least excess found so far.
 struct Way {
   const Setting* setting = nullptr;
   std::vector<int> replicas;
+  Bytes least = std::numeric_limits<Bytes>::min();
   Bytes over = std::numeric_limits<Bytes>::max();
 };
 
 class Search {
  public:
-  Search(const Space& space, Effort effort)
-      : space_(space), settings_(settings_to_try(space)), effort_(std::move(effort)) {}
+  /// Looks for plans whose excess of memory is below `below`.
+  Search(const Space& space, Effort effort, Bytes below)
+      : space_(space),
+        settings_(settings_to_try(space)),
+        effort_(std::move(effort)),
+        least_(below) {}
 
   /// The first plan whose excess is at most `enough`, else the plan of least excess.
   std::optional<Candidate> run(Bytes enough) {
     std::vector<Way> ways;
     for (const Setting& setting : settings_) {
-      for (std::vector<int>& replicas : ways_to_replicate(space_, setting))
-        ways.push_back({.setting = &setting, .replicas = std::move(replicas)});
+      for (std::vector<int>& replicas : ways_to_replicate(space_, setting)) {
+        const Bytes least = least_over(space_, setting, replicas);
+        ways.push_back({.setting = &setting, .replicas = std::move(replicas), .least = least});
+      }
     }
-    // If only plans that fit are wanted, assignments that cannot fit are dropped.
-    const auto is_too_much = [&](const Way& way) { return least_over_of(way) > enough; };
-    if (enough >= 0 && std::ranges::all_of(ways, is_too_much)) return {};
     for (Way& way : ways) {
       if (is_enough(enough)) break;
       if (is_out(way)) continue;
@@ -78,10 +83,7 @@ class Search {
   bool is_enough(Bytes enough) const { return least_ <= enough || effort_.is_spent(); }
 
   /// Whether the lower bound rules out all layouts of the assignment.
-  bool is_out(const Way& way) const { return least_over_of(way) >= least_; }
-  Bytes least_over_of(const Way& way) const {
-    return least_over(space_, *way.setting, way.replicas);
-  }
+  bool is_out(const Way& way) const { return way.least >= least_; }
 
   template <class Task>
   void with_some(std::int64_t most, const Task& task) {
@@ -140,17 +142,18 @@ class Search {
   std::vector<Setting> settings_;
   Effort effort_;
   std::optional<Candidate> best_;
-  Bytes least_ = std::numeric_limits<Bytes>::max();  ///< excess of the best plan
+  Bytes least_ = 0;  ///< excess of the best plan, or the excess that plans must be below
 };
 
 }  // namespace
 
 std::optional<Candidate> tightest_plan(const Space& space, const std::stop_token& stop) {
-  return Search(space, {tight_effort, stop}).run(std::numeric_limits<Bytes>::min());
+  using Limits = std::numeric_limits<Bytes>;
+  return Search(space, {tight_effort, stop}, Limits::max()).run(Limits::min());
 }
 
 std::optional<Candidate> tight_plan_that_fits(const Space& space, Effort effort) {
-  auto plan = Search(space, std::move(effort)).run(0);
+  auto plan = Search(space, std::move(effort), 1).run(0);
   if (plan && !plan->prediction->fits) return {};
   return plan;
 }

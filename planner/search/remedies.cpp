@@ -212,18 +212,23 @@ void try_all_memory(Remedies& remedies) {
   remedies.try_out(changed, "--mem-limit 100%");
 }
 
-/// Tries a memory limit of what the closest plan needs, or a little more.
+/// Tries a memory limit of what the closest plan needs, or a little more: the search for plans that
+/// fit may end at another plan than the search for the closest one.
 std::optional<std::string> more_memory(const Remedies& remedies, const Candidate& closest) {
   const Problem& problem = remedies.problem();
   Bytes most = 0;
   for (const MemoryPeak& peak : closest.prediction->peaks) most = std::max(most, peak.bytes);
-  const double part = problem.memory_fraction;
-  const std::string size =
-      rounded_up(static_cast<Bytes>(std::ceil(static_cast<double>(most) / part)));
-  Problem changed = problem;
-  give_memory(changed.cluster, parse_bytes(size));
-  if (!remedies.helps(changed, tight_effort)) return {};
-  return concat("--memory ", size);
+  const double needed = static_cast<double>(most) / problem.memory_fraction;
+  std::string before;
+  for (const double times : {1.0, 1.01, 1.03}) {
+    const std::string size = rounded_up(static_cast<Bytes>(std::ceil(needed * times)));
+    if (size == before) continue;
+    Problem changed = problem;
+    give_memory(changed.cluster, parse_bytes(size));
+    if (remedies.helps(changed, tight_effort)) return concat("--memory ", size);
+    before = size;
+  }
+  return {};
 }
 
 /// Tries higher tensor-parallel degrees, up to the devices that the innermost links join.

@@ -72,6 +72,7 @@ TEST_CASE("no layout needs less memory than the tightest", "[tightest][seconds]"
         INFO("seed " << seed << ", " << setting.schedule.name << " of "
                      << setting.schedule.virtual_stages << " on " << replicas.size());
         CHECK(is_allowed(space, setting, found->layout));
+        CHECK(least_over(space, setting, replicas) <= found->over);
         Layout layout{.replicas = replicas, .cuts = {0}, .recompute = {}};
         const int stages = found->layout.stages();
         const Bytes least = least_by_listing(clock, space, setting, layout, stages);
