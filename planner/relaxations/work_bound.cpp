@@ -65,16 +65,19 @@ void ColumnBounds::add_memory(Work& work, const std::vector<const CostTable*>& t
   for (int layer = space_.layers() - 1; layer >= 0; --layer) {
     const LayerRange one{layer, layer + 1};
     double stay = std::numeric_limits<double>::infinity(), saved = stay;
+    bool shows = true;
     for (const CostTable* table : tables) {
       const auto forward = static_cast<double>(table->forward(one).count());
       const auto back = static_cast<double>(table->backward_input(one).count());
       stay = std::min(stay, forward + back);
+      shows = shows && back > 0;
       const ChunkMemory memory = table->memory(one, space_.problem().optimizer.kind);
       saved = std::min(saved, static_cast<double>(memory.saved));
     }
     behind += stay;
     add_again(work, tables, layer, saved, behind);
     work.all_kept += saved * behind;
+    if (shows) work.saved_once += saved;
   }
   std::stable_sort(work.kept.begin(), work.kept.end(), [](const auto& a, const auto& b) {
     return a.first * b.second < b.first * a.second;
@@ -182,7 +185,11 @@ double ColumnBounds::room(const Setting& setting) const {
 /// The least step with enough memory for saved activations and enough time for recomputation.
 double ColumnBounds::memory_bound(const Setting& setting, const Work& work) const {
   const double room = this->room(setting);
-  if (room <= 0) return static_cast<double>(never);
+  // Recomputed or not, all of a stage is there when it goes back: a device has one at least of as
+  // much as its stages on average.
+  const bool is_whole = setting.schedule.sequence_chunks == 1 && !space_.layers_choose();
+  const double once = is_whole ? work.saved_once / std::max(setting.schedule.virtual_stages, 1) : 0;
+  if (room <= 0 || room < once) return static_cast<double>(never);
   const double microbatches = setting.microbatches, depth = *setting.depth;
   double busy = microbatches * static_cast<double>(work.all) / depth;
   double held = microbatches * work.all_kept / room;

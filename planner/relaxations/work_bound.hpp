@@ -65,6 +65,7 @@ class ColumnBounds {
     /// cheapest first.
     std::vector<std::pair<double, double>> kept;
     double all_kept = 0;
+    double saved_once = 0;  ///< bytes of one microbatch, of layers that go back
   };
 
   const Work& work(const Setting& setting);
