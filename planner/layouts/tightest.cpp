@@ -89,11 +89,13 @@ class Least {
         memory_share(table_->memory(layers, optimizer.kind), optimizer.sharding, holders_);
     return memory.parameters + (setting_.trains ? memory.gradients + memory.optimizer : 0);
   }
-  /// Bytes that one microbatch saves in the layer until its backward: with or without
-  /// recomputation, the activations of the whole stage exist then.
+  /// Bytes that one microbatch saves in the layer until its backward: whether a stage recomputes or
+  /// not, the activations of the whole stage exist then. Layers that recompute one by one exist one
+  /// at a time.
   Bytes saved(int layer) const {
     const LayerRange one{layer, layer + 1};
-    const bool shows = setting_.trains && table_->backward_input(one) > Duration{0};
+    const bool shows =
+        setting_.trains && !space_.layers_choose() && table_->backward_input(one) > Duration{0};
     return shows ? table_->memory(one, space_.problem().optimizer.kind).saved : 0;
   }
   Bytes of_all() const {
